@@ -269,17 +269,7 @@ static void test_a_spec_has_no_lifetime(void **state)
 static void test_later(void **state)
 {
     (void)state;
-    no("f(x: ^uint)", "'uint' is not yet supported by this host");
-    no("f(x: ^uint = 3)", "'uint' is not yet supported by this host");
-    no("f(x: ^complex?)", "'complex' is not yet supported by this host");
-    no("f(x: ^bytes)", "'bytes' is not yet supported by this host");
-    no("f() -> ^bytes", "'bytes' is not yet supported by this host");
-    no("f(x: ^strs)", "'strs' is not yet supported by this host");
-    no("f(x: ^dtype(T))", "'dtype' is not yet supported by this host");
-    no("f(x: ^1|2)", "a choice of integers is not yet supported by this host");
-    no("f(x: ^-1|2)", "a choice of integers is not yet supported by this host");
     no("f(x: f32[n] c ^convert)", "'convert' is not yet supported by this host");
-    no("f() -> ^ints", "a result that is a list is not yet supported by this host");
 }
 
 static void test_mistakes_in_heads(void **state)

@@ -218,8 +218,8 @@ static void test_results(void **state)
     (void)state;
     no("f() ->^", "expected a type such as f32[n] or int");
     no("f() -> int,^", "expected a type such as f32[n] or int");
-    no("f() -> ^ints", "a result that is a list is not yet supported by this host");
-    no("f() -> a: ^floats[3]", "a result that is a list is not yet supported by this host");
+    no("f() -> ^dtype", "a result cannot be a dtype");
+    no("f() -> a: ^1|2", "a result cannot be a choice of integers; write int");
     no("f(x: f32[n]) -> ^f32|f64[n]", "a result needs one dtype, or a dtype variable that an argument binds");
     no("f(x: f32[n]) -> ^f32|real[n]", "a result needs one dtype, or a dtype variable that an argument binds");
     no("f(x: f32[n]) -> ^real[n]", "a result needs one dtype, or a dtype variable that an argument binds");

@@ -79,6 +79,12 @@ static const char *missing_part(const tenon_signature *s)
     bool is_special = s->method && strncmp(s->method, "__", 2) == 0;
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         is_special &= strcmp(s->method ? s->method : "", special[i]) != 0;
+    for (int32_t i = 0; i < s->nparams + s->nresults; i++) {
+        const tenon_parameter *item = i < s->nparams ? &s->params[i] : &s->results[i - s->nparams];
+        bool is_list_result = i >= s->nparams && (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS);
+        if (item->kind > TENON_KIND_HANDLE || is_list_result)
+            return item->type;
+    }
     return s->role == TENON_ROLE_STATIC     ? "a static method"
            : s->role == TENON_ROLE_PROPERTY ? "a property"
            : s->role == TENON_ROLE_CONSTANT ? "a constant"

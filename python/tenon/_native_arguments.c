@@ -127,15 +127,16 @@ static PyObject *read_value(PyObject *self, PyObject *arguments)
         return PyErr_Format(PyExc_TypeError, "parameter '%s' is not a plain value", param->name);
     tenon_block *blocks = NULL;
     tenon_value value;
-    PyObject *result = NULL;
+    PyObject *result = NULL, *held = NULL;
     if (tenon__py_enter_recursion(" while the arguments of a Tenon function were read") < 0)
         return NULL;
-    if (tenon__py_to_value(function, param, object, &blocks, &value) == 0)
+    if (tenon__py_to_value(function, param, object, &held, &blocks, &value) == 0)
         result = builtin_value(param, &value);
     else
         tenon__py_note_argument(function, param->name);
     tenon__py_leave_recursion();
     tenon_blocks_release(blocks);
+    Py_XDECREF(held);
     return result;
 }
 

@@ -100,6 +100,18 @@ int tenon_frame_refuse_failure(tenon_frame *f, tenon_status status)
     return -1;
 }
 
+/* Whether a string, or each string of a list, is UTF-8. */
+static bool is_utf8(const tenon_value *value)
+{
+    if (value->kind == TENON_KIND_STR)
+        return tenon_utf8_is_valid(value->as.list.data, (size_t)value->as.list.length);
+    const tenon_text *texts = value->as.list.data;
+    for (int64_t i = 0; i < value->as.list.length; i++)
+        if (!tenon_utf8_is_valid(texts[i].data, texts[i].length))
+            return false;
+    return true;
+}
+
 int tenon_frame_check_result(tenon_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->signature->results[index];
@@ -114,9 +126,13 @@ int tenon_frame_check_result(tenon_frame *f, int32_t index)
     else if (param->kind == TENON_KIND_ENUM && (value->as.integer < 0 || value->as.integer >= param->count))
         tenon_error_set(&err, TENON_EFAILED, "the function set %s to choice %lld, but there are only %d",
                         tenon__result_label(f, index).text, (long long)value->as.integer, (int)param->count);
-    else if (param->kind == TENON_KIND_STR && !tenon_utf8_is_valid(value->as.list.data, (size_t)value->as.list.length))
+    else if ((param->kind == TENON_KIND_STR || param->kind == TENON_KIND_STRS) && !is_utf8(value))
         tenon_error_set(&err, TENON_EFAILED, "the function set %s to a string that is not UTF-8",
                         tenon__result_label(f, index).text);
+    else if ((param->kind == TENON_KIND_INTS || param->kind == TENON_KIND_FLOATS) && param->count >= 0 &&
+             value->as.list.length != param->count)
+        tenon_error_set(&err, TENON_EFAILED, "the function set %s to a list of %lld numbers, but it is %s",
+                        tenon__result_label(f, index).text, (long long)value->as.list.length, param->type);
     else
         return 1;
     f->client->refuse(f, TENON_REFUSED_BY_CODE, index, &err);

@@ -9,6 +9,12 @@ static inline tenon_frame *tenon__frame_of(const tenon_call *call)
     return call->host_private;
 }
 
+/* Whether result `index` exists and is of this kind. */
+static inline bool tenon__is_result(const tenon_call *call, int32_t index, uint32_t kind)
+{
+    return index >= 0 && index < call->nresults && call->results[index].kind == kind;
+}
+
 /* "result 0", or "result 'z'". */
 typedef struct tenon__label {
     char text[TENON_NAME_SIZE + 40];

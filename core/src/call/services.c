@@ -103,11 +103,6 @@ void tenon__call_failure(const tenon_call *call, tenon_status status, tenon_erro
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
-static bool is_result(const tenon_call *call, int32_t index, uint32_t kind)
-{
-    return index >= 0 && index < call->nresults && call->results[index].kind == kind;
-}
-
 bool tenon__call_open_result(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
                              int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype)
 {
@@ -135,8 +130,9 @@ bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature,
     int64_t numel;
     if (call->flags & TENON_CALL_FAILED)
         return false;
-    bool in_list = is_result(call, index, TENON_KIND_TENSORS);
-    if (!in_list && !(is_result(call, index, TENON_KIND_TENSOR) && call->results[index].flags & TENON_VALUE_UNSET)) {
+    bool in_list = tenon__is_result(call, index, TENON_KIND_TENSORS);
+    if (!in_list &&
+        !(tenon__is_result(call, index, TENON_KIND_TENSOR) && call->results[index].flags & TENON_VALUE_UNSET)) {
         tenon_fail(call, TENON_EFAILED, "result %d is not a tensor, or was already allocated", index);
     } else if (tenon__signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
         tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host adds the name of the function */
@@ -155,7 +151,7 @@ bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature,
 tenon_status tenon__call_result_str(tenon_call *call, tenon_block **list, int32_t index, const char *text,
                                     size_t length)
 {
-    if (!is_result(call, index, TENON_KIND_STR) || (!text && length) || length > PTRDIFF_MAX)
+    if (!tenon__is_result(call, index, TENON_KIND_STR) || (!text && length) || length > PTRDIFF_MAX)
         return tenon_fail(call, TENON_EFAILED, "result %d is not a str, or its string is NULL or too long", index);
     char *copy = tenon_block_alloc(list, length + 1, 0);
     if (!copy)

@@ -50,6 +50,8 @@ static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
 
 /* Parse the type of a tensor with its attributes. */
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
+/* The slot of a dtype variable. Adds the variable if it is new. */
+tenon_status tenon__intern_variable(const tenon__parser *p, tenon__word w, int32_t *variable);
 
 /* An expression while it is parsed. */
 typedef struct tenon__expression {
@@ -130,6 +132,11 @@ static inline bool tenon__bind_size(int32_t slot, int64_t size, const char *from
 /* Bind the names of the spec that have no value yet, compare the others, and look at the layout and the memory. False means
  * "unknown", not "mismatch": tenon__spec_check decides. The names are bound either way. */
 bool tenon__spec_fits(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b);
+/* Give a dtype variable a value, from the bindings' argument, if it has none. Whether it has this value, and may have it. */
+bool tenon__bind_variable(int32_t variable, tenon_dtype dtype, tenon_bindings *b);
+/* The same, with a message that names the type, "dtype(T)". Errors: TENON_EDTYPE. */
+tenon_status tenon__check_variable(int32_t variable, tenon_dtype dtype, const char *type, tenon_bindings *b,
+                                   tenon_error *err);
 /* tenon_spec_check, which also binds the names that have no value yet. */
 tenon_status tenon__spec_check(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err);
 

@@ -172,14 +172,21 @@ static bool read_double(const char *text, size_t length, double *out)
     return end == buffer + used;
 }
 
-tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole, double *number)
+/* The characters of a number, with its sign if it has one. */
+typedef struct number_text {
+    size_t first; /* the first digit, or the point */
+    size_t end;
+    bool is_whole; /* only digits, without a zero before them */
+} number_text;
+
+/* Find the end of the number at the current position. False without a digit; `out->end` is valid anyway. */
+static bool scan_number(const tenon__parser *p, number_text *out)
 {
-    tenon__skip_spaces(p);
-    size_t at = p->at, end = at + (p->text[at] == '-'), first = end;
+    size_t end = p->at + (p->text[p->at] == '-'), digits = 0;
     bool is_whole = true;
-    while (p->text[end] >= '0' && p->text[end] <= '9')
-        end++;
-    size_t digits = end - first;
+    out->first = end;
+    for (; p->text[end] >= '0' && p->text[end] <= '9'; end++)
+        digits++;
     if (p->text[end] == '.') {
         is_whole = false;
         for (end++; p->text[end] >= '0' && p->text[end] <= '9'; end++)
@@ -191,19 +198,84 @@ tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole
         while (p->text[end] >= '0' && p->text[end] <= '9')
             end++;
     }
-    p->at = end;
-    bool runs_on = is_word(p->text[end]);
-    if (!digits || runs_on || !read_double(p->text + at, end - at, number))
+    out->end = end;
+    out->is_whole = is_whole && (digits == 1 || p->text[out->first] != '0');
+    return digits > 0;
+}
+
+tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole, double *number)
+{
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    number_text n;
+    bool found = scan_number(p, &n);
+    p->at = n.end;
+    if (!found || is_word(p->text[n.end]) || !read_double(p->text + at, n.end - at, number))
         return tenon__parse_fail(p, at, integer ? "expected an integer" : "expected a number");
     if (!integer)
         return TENON_OK;
-    if (!is_whole || (digits > 1 && p->text[first] == '0'))
+    if (!n.is_whole)
         return tenon__parse_fail(p, at, "expected an integer");
     *whole = 0;
-    for (size_t i = first; i < end; i++) /* negative, because INT64_MIN has no positive counterpart */
+    for (size_t i = n.first; i < n.end; i++) /* negative, because INT64_MIN has no positive counterpart */
         if (tenon__mul_overflows(*whole, 10, whole) || tenon__add_overflows(*whole, -(p->text[i] - '0'), whole))
             return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
-    if (first == at && (*whole == INT64_MIN || (*whole = -*whole, false)))
+    if (n.first == at && (*whole == INT64_MIN || (*whole = -*whole, false)))
         return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
     return TENON_OK;
+}
+
+tenon_status tenon__parse_unsigned(tenon__parser *p, uint64_t *out)
+{
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    number_text n;
+    bool found = scan_number(p, &n);
+    p->at = n.end;
+    if (!found || is_word(p->text[n.end]) || !n.is_whole)
+        return tenon__parse_fail(p, at, "expected an integer");
+    if (n.first > at)
+        return tenon__parse_fail(p, at, "a uint cannot be negative");
+    *out = 0;
+    for (size_t i = n.first; i < n.end; i++) {
+        uint64_t digit = (uint64_t)(p->text[i] - '0');
+        if (*out > (UINT64_MAX - digit) / 10)
+            return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
+        *out = *out * 10 + digit;
+    }
+    return TENON_OK;
+}
+
+/* A part of a complex number, and whether a "j" follows, which is parsed too. */
+static bool parse_part(tenon__parser *p, double *part, bool *imaginary)
+{
+    size_t at = p->at;
+    number_text n;
+    bool found = scan_number(p, &n) && read_double(p->text + at, n.end - at, part);
+    p->at = n.end;
+    *imaginary = found && p->text[p->at] == 'j';
+    p->at += *imaginary;
+    return found && !is_word(p->text[p->at]);
+}
+
+tenon_status tenon__parse_complex(tenon__parser *p, double parts[2])
+{
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    bool imaginary = false;
+    double first, second = 0;
+    bool good = parse_part(p, &first, &imaginary);
+    parts[0] = imaginary ? 0 : first;
+    parts[1] = imaginary ? first : 0;
+    if (good && !imaginary) {
+        size_t after = p->at + strspn(p->text + p->at, " \t\n");
+        char sign = p->text[after];
+        if (sign == '+' || sign == '-') {
+            p->at = after + 1;
+            tenon__skip_spaces(p);
+            good = p->text[p->at] != '-' && parse_part(p, &second, &imaginary) && imaginary;
+            parts[1] = sign == '-' ? -second : second;
+        }
+    }
+    return good ? TENON_OK : tenon__parse_fail(p, at, "expected a complex number such as 1, 2j or 1+2j");
 }

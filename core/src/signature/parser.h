@@ -43,6 +43,10 @@ bool tenon__is_reserved(tenon__word w);
 tenon_status tenon__parse_number(tenon__parser *p, int64_t *out);
 /* A number with an optional sign. `number` receives its value; if `integer` is true, `whole` does too. */
 tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole, double *number);
+/* An integer from 0 to 2^64 - 1. */
+tenon_status tenon__parse_unsigned(tenon__parser *p, uint64_t *out);
+/* A number, an imaginary number such as 2j, or a sum or difference of both. */
+tenon_status tenon__parse_complex(tenon__parser *p, double parts[2]);
 /* The slot of a name in one of the tables of names. Adds the name if it is new. */
 tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[TENON_NAME_SIZE], int32_t *count,
                            int32_t most, int32_t *slot);

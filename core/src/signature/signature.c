@@ -12,7 +12,7 @@ typedef struct signature_room {
     tenon_parameter *results;
     tenon_spec *specs;
     const char **strings;
-    double *numbers; /* lists of doubles or of int64_t */
+    double *numbers; /* lists of doubles or of int64_t, and choices of integers */
     tenon_plan_spec *fast;
     tenon__condition *conditions;
     tenon__spec_op *ops; /* of the conditions */
@@ -69,40 +69,81 @@ static tenon_status parse_string(signature_compiler *c, const char **out)
 
 /* -------------------------------------------------------------------------------------------------------- literals */
 
-static tenon_status parse_list(signature_compiler *c, bool integers, tenon_value *value)
+/* A string of a list takes the room of two pointers, one for each of its quotes. */
+_Static_assert(sizeof(tenon_text) == 2 * sizeof(char *), "texts are stored in the room of the strings");
+
+/* Parse item `index` of a default that is a list. */
+static tenon_status parse_list_item(signature_compiler *c, int64_t index)
+{
+    int64_t whole = 0;
+    if (c->item->kind == TENON_KIND_STRS) {
+        tenon_text text = {NULL, 0};
+        tenon_status status = parse_string(c, &text.data);
+        text.length = status ? 0 : strlen(text.data);
+        memcpy(c->room.strings + 2 * index, &text, sizeof text);
+        return status;
+    }
+    bool integers = c->item->kind == TENON_KIND_INTS;
+    tenon_status status = tenon__parse_literal(&c->p, integers, &whole, &c->room.numbers[index]);
+    if (integers)
+        memcpy(&c->room.numbers[index], &whole, sizeof whole);
+    return status;
+}
+
+static tenon_status parse_list(signature_compiler *c, tenon_value *value)
 {
     tenon__parser *p = &c->p;
+    bool texts = c->item->kind == TENON_KIND_STRS;
     tenon__skip_spaces(p);
     size_t at = p->at;
     char close = p->text[at] == '(' ? ')' : ']';
     if (!tenon__accept(p, '(') && !tenon__accept(p, '['))
-        return tenon__parse_fail(p, at, "expected a list such as (1, 2)");
-    double *list = c->room.numbers;
+        return tenon__parse_fail(p, at, "expected a list such as %s", texts ? "('a', 'b')" : "(1, 2)");
     int64_t length = 0;
     while (!tenon__accept(p, close)) {
-        int64_t whole = 0;
-        double number = 0;
-        tenon_status status = tenon__parse_literal(p, integers, &whole, &number);
+        tenon_status status = parse_list_item(c, length);
         if (!status && !tenon__accept(p, ',')) {
             tenon__skip_spaces(p);
             if (p->text[p->at] != close)
                 status = tenon__expect(p, close, "to close the list");
             else if (close == ')' && length == 0) /* in Python (1) is a number */
-                status = tenon__parse_fail(p, p->at, "a list of one number is written (1,) or [1]");
+                status =
+                    tenon__parse_fail(p, p->at, "a list of one %s",
+                                      texts ? "string is written ('a',) or ['a']" : "number is written (1,) or [1]");
         }
         if (status)
             return status;
-        if (integers)
-            memcpy(&list[length++], &whole, sizeof whole);
-        else
-            list[length++] = number;
+        length++;
     }
     if (c->item->count >= 0 && length != c->item->count)
         return tenon__parse_fail(p, at, "expected %d number%s", c->item->count, c->item->count == 1 ? "" : "s");
-    c->room.numbers += length;
-    value->as.list.data = list;
+    value->as.list.data = texts ? (const void *)c->room.strings : c->room.numbers;
     value->as.list.length = length;
+    c->room.strings += texts ? 2 * length : 0;
+    c->room.numbers += texts ? 0 : length;
     return TENON_OK;
+}
+
+/* A default of a choice of integers. */
+static tenon_status parse_integer_choice(signature_compiler *c, int64_t *out)
+{
+    double ignored;
+    size_t at = (tenon__skip_spaces(&c->p), c->p.at);
+    tenon_status status = tenon__parse_literal(&c->p, true, out, &ignored);
+    for (int32_t i = 0; !status && i < c->item->count; i++)
+        if (c->item->integers[i] == *out)
+            return TENON_OK;
+    return status ? status : tenon__parse_fail(&c->p, at, "%lld is not one of %s", (long long)*out, c->item->type);
+}
+
+static tenon_status parse_dtype_default(signature_compiler *c, tenon_dtype *out)
+{
+    const char *text = NULL;
+    size_t at = (tenon__skip_spaces(&c->p), c->p.at);
+    tenon_status status = parse_string(c, &text);
+    if (!status && !tenon__dtype_lookup(text, strlen(text), out))
+        return tenon__parse_fail(&c->p, at, "unknown dtype '%.60s'", text);
+    return status;
 }
 
 static tenon_status parse_choice(signature_compiler *c, tenon_value *value)
@@ -119,6 +160,30 @@ static tenon_status parse_choice(signature_compiler *c, tenon_value *value)
     return status ? status : tenon__parse_fail(&c->p, at, "'%s' is not one of %s", text, c->item->type);
 }
 
+/* The default of a kind that parse_default does not know. */
+static tenon_status parse_rare_default(signature_compiler *c, size_t at)
+{
+    tenon_value *value = &c->item->value;
+    uint64_t bits = 0;
+    tenon_status status;
+    switch (c->item->kind) {
+    case TENON_KIND_INTS:
+    case TENON_KIND_FLOATS:
+    case TENON_KIND_STRS:
+        return parse_list(c, value);
+    case TENON_KIND_UINT:
+        status = tenon__parse_unsigned(&c->p, &bits);
+        value->as.integer = (int64_t)bits;
+        return status;
+    case TENON_KIND_COMPLEX:
+        return tenon__parse_complex(&c->p, value->as.parts);
+    case TENON_KIND_DTYPE:
+        return parse_dtype_default(c, &value->as.dtype);
+    default:
+        return tenon__parse_fail(&c->p, at, "%s can only have None as its default", tenon__kind_name(c->item->kind));
+    }
+}
+
 /* Parse the default of a parameter, after the "=". */
 static tenon_status parse_default(signature_compiler *c)
 {
@@ -133,6 +198,8 @@ static tenon_status parse_default(signature_compiler *c)
         value->kind = TENON_KIND_NONE;
         if (!(item->flags & TENON_PARAMETER_OPTIONAL))
             return tenon__parse_fail(p, w.at, "None is allowed only if the type has a '?'");
+    } else if (item->kind == TENON_KIND_INT && item->integers) {
+        status = parse_integer_choice(c, &value->as.integer);
     } else if (item->kind == TENON_KIND_INT) {
         double ignored;
         status = tenon__parse_literal(p, true, &value->as.integer, &ignored);
@@ -151,14 +218,8 @@ static tenon_status parse_default(signature_compiler *c)
         value->as.list.length = text ? (int64_t)strlen(text) : 0;
     } else if (item->kind == TENON_KIND_ENUM) {
         status = parse_choice(c, value);
-    } else if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) {
-        status = parse_list(c, item->kind == TENON_KIND_INTS, value);
     } else {
-        return tenon__parse_fail(p, w.at, "%s can only have None as its default",
-                                 item->kind == TENON_KIND_TENSOR     ? "a tensor"
-                                 : item->kind == TENON_KIND_TENSORS  ? "a list of tensors"
-                                 : item->kind == TENON_KIND_CALLABLE ? "a callable"
-                                                                     : "a handle");
+        status = parse_rare_default(c, w.at);
     }
     if (status)
         return status;
@@ -186,6 +247,44 @@ static tenon_status parse_enum(signature_compiler *c)
         c->room.strings++;
     } while (tenon__accept(&c->p, '|'));
     return TENON_OK;
+}
+
+/* Choices of integers: 1|2|4. */
+static tenon_status parse_integers(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item;
+    int64_t *integers = (int64_t *)(void *)c->room.numbers;
+    item->kind = TENON_KIND_INT;
+    item->integers = integers;
+    item->count = 0;
+    do {
+        double ignored;
+        tenon__skip_spaces(p);
+        size_t at = p->at;
+        tenon_status status = tenon__parse_literal(p, true, &integers[item->count], &ignored);
+        if (status)
+            return status;
+        for (int32_t i = 0; i < item->count; i++)
+            if (integers[i] == integers[item->count])
+                return tenon__parse_fail(p, at, "duplicate choice %lld", (long long)integers[i]);
+        item->count++;
+    } while (tenon__accept(p, '|'));
+    c->room.numbers += item->count;
+    return item->count > 1 ? TENON_OK : tenon__parse_fail(p, p->at, "expected '|' and another integer");
+}
+
+/* The variable after "dtype", if the argument binds one. */
+static tenon_status parse_dtype_variable(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    if (!tenon__accept(p, '('))
+        return TENON_OK;
+    tenon__word w = tenon__parse_word(p);
+    if (w.length == 0 || *w.start < 'A' || *w.start > 'Z')
+        return tenon__parse_fail(p, w.at, "expected a dtype variable, which starts with a capital letter");
+    tenon_status status = tenon__intern_variable(p, w, &c->item->variable);
+    return status ? status : tenon__expect(p, ')', "after the dtype variable");
 }
 
 static tenon_status parse_handle(signature_compiler *c)
@@ -272,63 +371,59 @@ static tenon_status parse_tensors(signature_compiler *c, size_t at)
     return find_list(c, tenon__parse_word(p), &item->owner);
 }
 
-/* Refuse the types that are reserved. `next` is the character after the word. */
-static tenon_status refuse_later_type(const tenon__parser *p, tenon__word w, char next)
+/* The kind that a name stands for, unless a "[" or a "|" after it makes it the dtype of a tensor: bool[n], bool|u8[n]. */
+static uint32_t find_kind(tenon__word w, char next)
 {
-    static const char *const names[] = {"uint", "complex", "bytes", "strs", "dtype"}, *const quoted[] = {
-                                                                                          "'uint'", "'complex'",
-                                                                                          "'bytes'", "'strs'",
-                                                                                          "'dtype'"};
-    char first = p->text[w.at];
-    for (size_t i = 0; next != '[' && next != '|' && i < sizeof names / sizeof *names; i++)
-        if (tenon__word_is(w, names[i]))
-            return tenon__parse_later(p, w.at, quoted[i]);
-    if ((first >= '0' && first <= '9') || first == '-')
-        return tenon__parse_later(p, w.at, "a choice of integers");
-    return TENON_OK;
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } names[] = {{"int", TENON_KIND_INT},         {"float", TENON_KIND_FLOAT},       {"bool", TENON_KIND_BOOL},
+                 {"str", TENON_KIND_STR},         {"ints", TENON_KIND_INTS},         {"floats", TENON_KIND_FLOATS},
+                 {"handle", TENON_KIND_HANDLE},   {"callable", TENON_KIND_CALLABLE}, {"uint", TENON_KIND_UINT},
+                 {"complex", TENON_KIND_COMPLEX}, {"bytes", TENON_KIND_BYTES},       {"strs", TENON_KIND_STRS},
+                 {"dtype", TENON_KIND_DTYPE}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool listed = names[i].kind == TENON_KIND_INTS || names[i].kind == TENON_KIND_FLOATS;
+        if (tenon__word_is(w, names[i].name))
+            return !listed && (next == '[' || next == '|') ? TENON_KIND_NONE : names[i].kind;
+    }
+    return TENON_KIND_NONE;
+}
+
+static tenon_status parse_list_length(signature_compiler *c)
+{
+    int64_t count = 0;
+    tenon_status status = tenon__parse_number(&c->p, &count);
+    if (!status && (count < 1 || count > 1024))
+        return tenon__parse_fail(&c->p, c->p.at - 1, "expected a number from 1 to 1024");
+    c->item->count = (int32_t)count;
+    return status ? status : tenon__expect(&c->p, ']', "after the number");
 }
 
 /* Parse the type of `c->item`. */
 static tenon_status parse_type(signature_compiler *c)
 {
-    static const struct {
-        const char *name;
-        uint32_t kind;
-    } scalars[] = {{"int", TENON_KIND_INT},       {"float", TENON_KIND_FLOAT},      {"bool", TENON_KIND_BOOL},
-                   {"str", TENON_KIND_STR},       {"ints", TENON_KIND_INTS},        {"floats", TENON_KIND_FLOATS},
-                   {"handle", TENON_KIND_HANDLE}, {"callable", TENON_KIND_CALLABLE}};
     tenon__parser *p = &c->p;
     tenon_parameter *item = c->item;
     tenon_status status = TENON_OK;
     tenon__word w = tenon__peek_word(p);
-    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
-    item->kind = TENON_KIND_NONE;
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
-        if (tenon__word_is(w, scalars[i].name))
-            item->kind = scalars[i].kind;
-    /* bool[n] and bool|u8[n] are tensors. */
+    char first = p->text[w.at], next = p->text[w.at + w.length + strspn(p->text + w.at + w.length, " \t\n")];
+    item->kind = find_kind(w, next);
     bool listed = item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS;
-    if (!listed && (p->text[after] == '[' || (p->text[after] == '|' && item->kind != TENON_KIND_NONE)))
-        item->kind = TENON_KIND_NONE;
     if (item->kind != TENON_KIND_NONE)
         tenon__parse_word(p);
-    else
-        status = refuse_later_type(p, w, p->text[after]);
-    if (status) {
-        return status;
-    } else if (item->kind == TENON_KIND_HANDLE) {
+    if (item->kind == TENON_KIND_HANDLE) {
         status = parse_handle(c);
     } else if (item->kind == TENON_KIND_CALLABLE) {
         status = parse_callable(c);
-    } else if (listed && tenon__accept(p, '[')) {
-        int64_t count = 0;
-        status = tenon__parse_number(p, &count);
-        if (!status && (count < 1 || count > 1024))
-            return tenon__parse_fail(p, p->at - 1, "expected a number from 1 to 1024");
-        item->count = (int32_t)count;
-        status = status ? status : tenon__expect(p, ']', "after the number");
-    } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
+    } else if (item->kind == TENON_KIND_DTYPE) {
+        status = parse_dtype_variable(c);
+    } else if (listed) {
+        status = tenon__accept(p, '[') ? parse_list_length(c) : TENON_OK;
+    } else if (item->kind == TENON_KIND_NONE && (first == '\'' || first == '"')) {
         status = parse_enum(c);
+    } else if (item->kind == TENON_KIND_NONE && ((first >= '0' && first <= '9') || first == '-')) {
+        status = parse_integers(c);
     } else if (item->kind == TENON_KIND_NONE && tenon__accept(p, '[')) {
         status = parse_tensors(c, w.at);
     } else if (item->kind == TENON_KIND_NONE && w.length == 0) {
@@ -436,7 +531,8 @@ static void note_class(signature_compiler *c, tenon_parameter *item)
 /* A handle of the signature's class, with the type as one would write it. */
 static tenon_parameter make_object(signature_compiler *c, const char *name)
 {
-    tenon_parameter item = {.name = name, .kind = TENON_KIND_HANDLE, .dim = -1, .count = -1, .owner = -1};
+    tenon_parameter item = {
+        .name = name, .kind = TENON_KIND_HANDLE, .dim = -1, .count = -1, .owner = -1, .variable = -1};
     item.type = c->room.text;
     c->room.text += snprintf(c->room.text, LONGEST_PAIR, "handle('%s')", c->out->class_name) + 1;
     item.handle = c->out->class_name;
@@ -597,11 +693,15 @@ static tenon_status parse_parameter(signature_compiler *c)
     if (status)
         return status;
     tenon_parameter *item = c->item = &c->room.params[out->nparams];
-    *item = (tenon_parameter){.name = copy_text(c, w.at, w.at + w.length), .dim = -1, .count = -1, .owner = -1};
+    *item = (tenon_parameter){
+        .name = copy_text(c, w.at, w.at + w.length), .dim = -1, .count = -1, .owner = -1, .variable = -1};
     item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
     /* The name of an int parameter that is used as a dimension counts from here, unless it appeared earlier. */
+    tenon__word type = tenon__peek_word(p);
+    char first = p->text[type.at];
+    bool is_int = tenon__word_is(type, "int") || (first >= '0' && first <= '9') || first == '-';
     for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
-        if (tenon__word_is(w, c->prior->dims[i]) && tenon__word_is(tenon__peek_word(p), "int"))
+        if (is_int && tenon__word_is(w, c->prior->dims[i]))
             status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &item->dim);
     tenon__skip_spaces(p);
     c->starts[out->nparams] = p->at;
@@ -635,6 +735,7 @@ static tenon_status parse_parameter(signature_compiler *c)
     out->nserial += (item->flags & TENON_PARAMETER_SERIAL) != 0;
     out->ncallables += item->kind == TENON_KIND_CALLABLE;
     out->binds_ints |= item->dim >= 0;
+    item->checked = item->dim >= 0 || item->integers || item->variable >= 0;
     out->nparams++;
     return TENON_OK;
 }
@@ -704,8 +805,9 @@ static tenon_status check_result(signature_compiler *c, size_t at)
 {
     const tenon_parameter *item = c->item;
     const tenon_spec *spec = item->spec ? item->spec : item->items;
-    if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS)
-        return tenon__parse_later(&c->p, at, "a result that is a list");
+    if (item->kind == TENON_KIND_DTYPE || item->integers)
+        return tenon__parse_fail(&c->p, at, "a result cannot be %s",
+                                 item->integers ? "a choice of integers; write int" : "a dtype");
     if (!spec)
         return TENON_OK;
     if (spec->variable < 0 && (spec->dtypes.count != 1 || spec->dtypes.kinds))
@@ -739,7 +841,7 @@ static tenon_status parse_result(signature_compiler *c)
     if (out->nresults && named != out->named_results)
         return tenon__parse_fail(p, w.at, "either name all results, or none of them");
     tenon_parameter *item = c->item = &c->room.results[out->nresults];
-    *item = (tenon_parameter){.dim = -1, .count = -1, .owner = -1};
+    *item = (tenon_parameter){.dim = -1, .count = -1, .owner = -1, .variable = -1};
     if (named) {
         status = parse_name(c, "result", &w);
         if (!status && *w.start == '_')
@@ -871,6 +973,8 @@ static bound_names find_bound_names(const tenon_signature *s)
             bound.dims |= 1u << s->params[i].dim;
         if (spec && spec->variable >= 0)
             bound.types |= 1u << spec->variable;
+        if (s->params[i].variable >= 0)
+            bound.types |= 1u << s->params[i].variable;
         for (int32_t k = 0; spec && k < spec->ndims; k++) {
             if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_NAME)
                 bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
@@ -919,6 +1023,19 @@ static tenon_status check_tensor(signature_compiler *c, const tenon_parameter *i
     return tenon__parse_fail(&c->p, at, "inplace(%s) does not name another tensor argument", spec->inplace);
 }
 
+/* Check a parameter that is dtype(T), whose type is at text[at]. */
+static tenon_status check_dtype_parameter(signature_compiler *c, const tenon_parameter *item, size_t at)
+{
+    const tenon_names *names = &c->out->names;
+    const char *name = names->types[item->variable];
+    if (!(names->defined >> item->variable & 1))
+        return tenon__parse_fail(&c->p, at, "'%s' needs a where clause, such as \"where %s = f32|f64\"", name, name);
+    const tenon_dtypes *allowed = &names->allowed[item->variable];
+    if (item->value.kind == TENON_KIND_DTYPE && !allowed->kinds && !tenon_dtypes_has(allowed, item->value.as.dtype))
+        return tenon__parse_fail(&c->p, at, "the default %s is not one of the dtypes of '%s'", item->literal, name);
+    return TENON_OK;
+}
+
 static tenon_status check_tensors(signature_compiler *c)
 {
     const tenon_signature *s = c->out;
@@ -927,6 +1044,8 @@ static tenon_status check_tensors(signature_compiler *c)
     for (int32_t i = 0; !status && i < s->nparams; i++)
         if (s->params[i].spec || s->params[i].items)
             status = check_tensor(c, &s->params[i], c->starts[i], bound);
+        else if (s->params[i].variable >= 0)
+            status = check_dtype_parameter(c, &s->params[i], c->starts[i]);
     for (int32_t i = 0; !status && i < s->nresults; i++)
         if (s->results[i].spec || s->results[i].items)
             status = check_tensor(c, &s->results[i], c->starts[TENON_MAX_PARAMETERS + i], bound);
@@ -1017,7 +1136,7 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
         return tenon_error_set_in(err, TENON_EPARSE, function,
                                   "a signature has at most %d characters; this one has %zu", LONGEST, length);
     size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"<>") + 1;
-    size_t nnumbers = count_of(text, ",)]") + 1;
+    size_t nnumbers = count_of(text, ",)]|") + 1;
     /* Each condition has a "<" or ">", and each of its operations a character. */
     size_t nconditions = count_of(text, "<>") - (strstr(text, "->") ? 1 : 0), nops = nconditions ? length : 0;
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);

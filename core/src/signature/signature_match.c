@@ -73,7 +73,8 @@ bool tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
                    (s->nwritten == 0 || s->ntensors == 1) && s->nconditions == 0;
     for (int32_t i = 0; planned && i < s->nparams; i++) {
         bool is_self = s->has_self && i == 0;
-        planned = s->params[i].spec ? fast[i].ndim >= 0 : is_self || is_number(s->params[i].kind);
+        planned =
+            s->params[i].spec ? fast[i].ndim >= 0 : is_self || (is_number(s->params[i].kind) && !s->params[i].integers);
         bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
     }
     for (int32_t i = 0; planned && i < s->nresults; i++)
@@ -160,6 +161,39 @@ static bool bind_list(const tenon_signature *s, int32_t index, const tenon_value
     return fit;
 }
 
+static bool is_choice(const tenon_parameter *param, int64_t integer)
+{
+    for (int32_t i = 0; i < param->count; i++)
+        if (param->integers[i] == integer)
+            return true;
+    return false;
+}
+
+/* A value that binds a dimension or a dtype variable, or is one of some integers. */
+static inline bool bind_value(const tenon_parameter *param, const tenon_value *value, tenon_bindings *b)
+{
+    bool fits = param->dim < 0 || tenon__bind_size(param->dim, value->as.integer, param->name, b);
+    if (param->variable >= 0) {
+        b->argument = param->name;
+        return tenon__bind_variable(param->variable, value->as.dtype, b);
+    }
+    return fits && (!param->integers || is_choice(param, value->as.integer));
+}
+
+/* The same without dimensions, with a message. */
+static tenon_status check_value(const tenon_parameter *param, const tenon_value *value, tenon_bindings *b,
+                                tenon_error *err)
+{
+    if (param->variable >= 0)
+        return tenon__check_variable(param->variable, value->as.dtype, param->type, b, err);
+    if (!param->integers || is_choice(param, value->as.integer))
+        return TENON_OK;
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, ": expected %s, got %" PRId64, param->type, value->as.integer);
+    return tenon__message_end(&m, TENON_EINVAL, err);
+}
+
 /* The first round: bind the names, and compare what can be compared without an error message. False means "unknown", not
  * "mismatch": check_arguments decides. */
 MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const tenon_value *args, tenon_bindings *b)
@@ -175,8 +209,8 @@ MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const 
         } else if (args[i].kind != param->kind) {
             if (args[i].kind != TENON_KIND_NONE || !(param->flags & TENON_PARAMETER_OPTIONAL))
                 fit = false;
-        } else if (param->dim >= 0) { /* an int */
-            if (!tenon__bind_size(param->dim, args[i].as.integer, param->name, b))
+        } else if (param->checked) {
+            if (!bind_value(param, &args[i], b))
                 fit = false;
         } else if (args[i].kind == TENON_KIND_TENSORS) {
             if (!bind_list(s, i, &args[i], b))
@@ -236,6 +270,8 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
             status = check_list(s, i, &args[i], phrases, b, err);
         if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */
             status = TENON_OK;
+        if (!status && param->checked && args[i].kind != TENON_KIND_NONE)
+            status = check_value(param, &args[i], b, err);
         if (status)
             return status;
     }

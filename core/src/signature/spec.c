@@ -21,6 +21,16 @@ bool tenon_dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
            dtype.code != TENON_CODE_BOOL;
 }
 
+tenon_status tenon__intern_variable(const tenon__parser *p, tenon__word w, int32_t *variable)
+{
+    tenon_names *names = p->names;
+    int32_t before = names->ntypes;
+    tenon_status status = tenon__intern(p, w, names->types, &names->ntypes, TENON_MAX_VARIABLES, variable);
+    if (!status && names->ntypes > before)
+        names->allowed[*variable] = (tenon_dtypes){.kinds = TENON_DTYPES_ANY};
+    return status;
+}
+
 /* Parse one dtype of a set, or, if `variable` is not NULL, a dtype variable. */
 static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *variable)
 {
@@ -32,12 +42,7 @@ static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *va
         if (!variable || set->count || set->kinds)
             return tenon__parse_fail(
                 p, w.at, "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
-        tenon_names *names = p->names;
-        int32_t before = names->ntypes;
-        tenon_status status = tenon__intern(p, w, names->types, &names->ntypes, TENON_MAX_VARIABLES, variable);
-        if (!status && names->ntypes > before)
-            names->allowed[*variable] = (tenon_dtypes){.kinds = TENON_DTYPES_ANY};
-        return status;
+        return tenon__intern_variable(p, w, variable);
     }
     if (tenon__word_is(w, "real"))
         set->kinds |= TENON_DTYPES_REAL;

@@ -8,17 +8,21 @@
  * Here names get their values. Each function binds what has no value yet and compares the rest, so it both binds and checks:
  * when all tensors of a call have been bound, a second round only compares. Only the plan of host/plan.h repeats this. */
 
-static bool bind_dtype(const tenon_spec *spec, tenon_dtype dtype, tenon_bindings *b)
+bool tenon__bind_variable(int32_t variable, tenon_dtype dtype, tenon_bindings *b)
 {
-    int32_t variable = spec->variable;
-    if (variable < 0)
-        return tenon_dtype_equal(spec->dtypes.items[0], dtype) || tenon_dtypes_has(&spec->dtypes, dtype);
     if (!(b->types_bound >> variable & 1)) {
         b->types_bound |= 1u << variable;
         b->types[variable] = dtype;
         b->types_from[variable] = b->argument;
     }
     return tenon_dtype_equal(b->types[variable], dtype) && tenon_dtypes_has(&b->names->allowed[variable], dtype);
+}
+
+static bool bind_dtype(const tenon_spec *spec, tenon_dtype dtype, tenon_bindings *b)
+{
+    if (spec->variable >= 0)
+        return tenon__bind_variable(spec->variable, dtype, b);
+    return tenon_dtype_equal(spec->dtypes.items[0], dtype) || tenon_dtypes_has(&spec->dtypes, dtype);
 }
 
 static bool bind_star(int32_t slot, int32_t count, const int64_t *sizes, tenon_bindings *b)
@@ -158,26 +162,47 @@ static void add_dtypes(tenon__message *m, const tenon_dtypes *set)
 
 /* ----------------------------------------------------------------------------------------------------------- dtype */
 
+/* What a dtype variable is instead: ", but T is one of f32|f64". */
+static void add_variable(tenon__message *m, int32_t variable, tenon_dtype dtype, const tenon_bindings *b)
+{
+    const char *name = b->names->types[variable];
+    if (!tenon_dtypes_has(&b->names->allowed[variable], dtype)) {
+        tenon__text_add(&m->text, ", but %s is one of ", name);
+        add_dtypes(m, &b->names->allowed[variable]);
+    } else {
+        tenon__text_add(&m->text, ", but %s = ", name);
+        add_view_dtype(m, b->types[variable], b);
+        add_from(m, b->types_from[variable]);
+    }
+}
+
+tenon_status tenon__check_variable(int32_t variable, tenon_dtype dtype, const char *type, tenon_bindings *b,
+                                   tenon_error *err)
+{
+    if (tenon__bind_variable(variable, dtype, b))
+        return TENON_OK;
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    message_colon(&m, b);
+    tenon__text_add(&m.text, "expected %s, got ", type);
+    add_view_dtype(&m, dtype, b);
+    add_variable(&m, variable, dtype, b);
+    return tenon__message_end(&m, TENON_EDTYPE, err);
+}
+
 static tenon_status check_dtype(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err)
 {
     if (bind_dtype(spec, view->dtype, b))
         return TENON_OK;
-    const tenon_dtypes *set = spec->variable >= 0 ? &b->names->allowed[spec->variable] : &spec->dtypes;
-    bool allowed = tenon_dtypes_has(set, view->dtype);
     tenon__message m;
     message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
     tenon__text_add(&m.text, "dtype is ");
     add_view_dtype(&m, view->dtype, b);
     if (spec->variable < 0) {
         tenon__text_add(&m.text, ", not ");
-        add_dtypes(&m, set);
-    } else if (!allowed) {
-        tenon__text_add(&m.text, ", but %s is one of ", b->names->types[spec->variable]);
-        add_dtypes(&m, set);
+        add_dtypes(&m, &spec->dtypes);
     } else {
-        tenon__text_add(&m.text, ", but %s = ", b->names->types[spec->variable]);
-        add_view_dtype(&m, b->types[spec->variable], b);
-        add_from(&m, b->types_from[spec->variable]);
+        add_variable(&m, spec->variable, view->dtype, b);
     }
     return tenon__message_end(&m, TENON_EDTYPE, err);
 }

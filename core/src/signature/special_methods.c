@@ -29,6 +29,12 @@ static bool takes(const tenon_signature *s, int32_t count)
     return s->has_self && s->nparams == count + 1 && s->nrequired == count + 1;
 }
 
+/* Whether it is any int. */
+static bool is_index(const tenon_parameter *item)
+{
+    return item->kind == TENON_KIND_INT && !item->integers;
+}
+
 static bool is_own_class(const tenon_signature *s, const tenon_parameter *item)
 {
     return item->kind == TENON_KIND_HANDLE && strcmp(item->handle, s->class_name) == 0;
@@ -45,11 +51,11 @@ static const char *wanted_method(const tenon_signature *s, const tenon_module *m
     if (strcmp(name, "__repr__") == 0)
         return takes(s, 0) && returns(s, TENON_KIND_STR) ? NULL : "__repr__(self) -> str";
     if (strcmp(name, "__getitem__") == 0)
-        return takes(s, 1) && s->params[1].kind == TENON_KIND_INT && s->nresults == 1
+        return takes(s, 1) && is_index(&s->params[1]) && s->nresults == 1
                    ? NULL
                    : "__getitem__(self, i: int), with one result";
     if (strcmp(name, "__setitem__") == 0)
-        return takes(s, 2) && s->params[1].kind == TENON_KIND_INT && s->nresults == 0
+        return takes(s, 2) && is_index(&s->params[1]) && s->nresults == 0
                    ? NULL
                    : "__setitem__(self, i: int, value: ...), without results";
     if (strcmp(name, "__contains__") == 0)

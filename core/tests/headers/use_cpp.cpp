@@ -1,4 +1,4 @@
-// Every kind of parameter and result in C++, those included that no host has yet; without exceptions, and
+// Every kind of parameter and result in C++; without exceptions, and
 // without the standard library. test_cpp.cpp calls these functions with a host of its own.
 #include <tenon/function.hpp>
 

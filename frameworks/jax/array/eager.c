@@ -148,8 +148,9 @@ static bool eager_number(tenon__py_frame *f, const tenon_parameter *param, PyObj
         return true;
     if (tenon__py_enter_recursion(" while the arguments of a Tenon function were read") < 0)
         return false;
-    tenon_block *blocks = NULL; /* numbers need none */
-    int status = tenon__py_to_value(f->function, param, object, &blocks, value);
+    tenon_block *blocks = NULL; /* numbers need neither */
+    PyObject *held = NULL;
+    int status = tenon__py_to_value(f->function, param, object, &held, &blocks, value);
     tenon__py_leave_recursion();
     return status == 0;
 }

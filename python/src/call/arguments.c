@@ -238,12 +238,14 @@ static int is_complex(PyObject *object)
 }
 
 /* Whether an object that is not a Python number may be converted to one: 1, 0, or -1 with an exception. */
-static int may_be_number(const tenon__py_function *function, const char *argument, PyObject *object, bool integer)
+static int may_be_number(const tenon__py_function *function, const char *argument, PyObject *object, uint32_t wanted)
 {
     PyObject *type = (PyObject *)Py_TYPE(object), *found;
     int has = tenon__py_attribute(type, "__index__", &found);
-    if (has == 0 && !integer)
+    if (has == 0 && wanted != TENON_KIND_INT)
         has = tenon__py_attribute(type, "__float__", &found);
+    if (has == 0 && wanted == TENON_KIND_COMPLEX)
+        has = tenon__py_attribute(type, "__complex__", &found);
     if (has < 1)
         return has;
     Py_DECREF(found);
@@ -253,7 +255,7 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
         return -1;
     if (kind->is_abstract)
         return tenon__py_argument_error(function, argument, PyExc_TypeError, "%s", kind->reason);
-    int complex_number = integer ? 0 : is_complex(object); /* NumPy would drop the imaginary part */
+    int complex_number = wanted != TENON_KIND_FLOAT ? 0 : is_complex(object); /* NumPy would drop the imaginary part */
     if (complex_number)
         return complex_number < 0 ? -1 : 0;
     tenon__py_checks checks = {false, false};
@@ -298,22 +300,31 @@ static int not_a_number(const tenon__py_function *function, const tenon_paramete
     return -1;
 }
 
+/* An object that is not a Python int as one: a new reference, or NULL with an exception. */
+static PyObject *to_index(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
+{
+    int may = may_be_number(function, param->name, object, TENON_KIND_INT),
+        truth = may ? 0 : tenon__py_is_framework_bool(object);
+    int64_t is_true = 0;
+    PyObject *index = NULL;
+    if (may < 0 || truth < 0)
+        return NULL;
+    if (truth)
+        return to_bool(function, param, object, &is_true) < 0 ? NULL : PyLong_FromLongLong(is_true);
+    if (!may)
+        tenon__py_wrong_type(function, param, object);
+    else if (!(index = PyNumber_Index(object)))
+        not_a_number(function, param, object);
+    return index;
+}
+
 static int to_int(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     PyObject *index = NULL;
     if (!PyLong_Check(object)) {
-        int may = may_be_number(function, param->name, object, true),
-            truth = may ? 0 : tenon__py_is_framework_bool(object);
-        if (may < 0 || truth < 0)
-            return -1;
-        if (truth)
-            return to_bool(function, param, object, out);
-        if (!may)
-            return tenon__py_wrong_type(function, param, object);
-        index = PyNumber_Index(object);
+        object = index = to_index(function, param, object);
         if (!index)
-            return not_a_number(function, param, object);
-        object = index;
+            return -1;
     }
     int overflow = 0;
     *out = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -325,10 +336,35 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
     return *out == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
+static int to_uint(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
+{
+    PyObject *index = NULL;
+    int overflow = 0;
+    if (!PyLong_Check(object)) {
+        object = index = to_index(function, param, object);
+        if (!index)
+            return -1;
+    }
+    *out = PyLong_AsLongLongAndOverflow(object, &overflow);
+    bool negative = overflow < 0 || (!overflow && *out < 0), larger = false;
+    if (overflow > 0) {
+        unsigned long long bits = PyLong_AsUnsignedLongLong(object);
+        larger = bits == (unsigned long long)-1 && PyErr_Occurred();
+        *out = (int64_t)bits;
+        if (larger)
+            PyErr_Clear();
+    }
+    Py_XDECREF(index);
+    return negative || larger ? tenon__py_argument_error(function, param->name, PyExc_OverflowError,
+                                                         "expected an integer from 0 to 2**64 - 1, got a %s one",
+                                                         negative ? "negative" : "larger")
+                              : 0;
+}
+
 static int to_double(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, double *out)
 {
     if (!PyFloat_Check(object) && !PyLong_Check(object)) {
-        int may = may_be_number(function, param->name, object, false);
+        int may = may_be_number(function, param->name, object, TENON_KIND_FLOAT);
         if (may < 1)
             return may < 0 ? -1 : tenon__py_wrong_type(function, param, object);
     }
@@ -339,6 +375,28 @@ static int to_double(const tenon__py_function *function, const tenon_parameter *
         return not_a_number(function, param, object);
     PyErr_Clear();
     return tenon__py_argument_error(function, param->name, PyExc_OverflowError, "the integer is too large for a float");
+}
+
+static int to_complex(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                      double parts[2])
+{
+    PyObject *made = NULL;
+    parts[1] = 0;
+    if (PyFloat_Check(object) || PyLong_Check(object))
+        return to_double(function, param, object, parts);
+    if (!PyComplex_Check(object)) {
+        int may = may_be_number(function, param->name, object, TENON_KIND_COMPLEX);
+        if (may < 1)
+            return may < 0 ? -1 : tenon__py_wrong_type(function, param, object);
+        made = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, object, NULL);
+        if (!made)
+            return not_a_number(function, param, object);
+        object = made;
+    }
+    parts[0] = PyComplex_RealAsDouble(object);
+    parts[1] = PyComplex_ImagAsDouble(object);
+    Py_XDECREF(made);
+    return parts[0] == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------- text and lists */
@@ -360,24 +418,6 @@ static int to_choice(const tenon__py_function *function, const tenon_parameter *
     PyErr_Clear();
     return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %R", param->type,
                                     object);
-}
-
-static int to_text(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                   tenon_value *value)
-{
-    if (!PyUnicode_Check(object))
-        return tenon__py_wrong_type(function, param, object);
-    Py_ssize_t length;
-    value->as.list.data = PyUnicode_AsUTF8AndSize(object, &length);
-    value->as.list.length = length;
-    if (value->as.list.data || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
-        return value->as.list.data ? 0 : -1;
-    PyObject *error = tenon__py_take_exception();
-    tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected a string that UTF-8 can encode; %S",
-                             error);
-    tenon__py_add_context(error);
-    Py_XDECREF(error);
-    return -1;
 }
 
 /* The numbers of a list as a new tuple, or NULL with an exception. If `most` is not -1, reads at most `most` + 1 of
@@ -471,7 +511,7 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
 }
 
 int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                       tenon_block **blocks, tenon_value *value)
+                       PyObject **held, tenon_block **blocks, tenon_value *value)
 {
     value->kind = param->kind;
     value->flags = 0;
@@ -488,7 +528,17 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
     case TENON_KIND_FLOATS:
         return to_list(function, param, object, blocks, value);
     case TENON_KIND_STR:
-        return to_text(function, param, object, value);
+        return tenon__py_to_text(function, param, object, held, value);
+    case TENON_KIND_BYTES:
+        return tenon__py_to_bytes(function, param, object, held, value);
+    case TENON_KIND_STRS:
+        return tenon__py_to_texts(function, param, object, held, blocks, value);
+    case TENON_KIND_UINT:
+        return to_uint(function, param, object, &value->as.integer);
+    case TENON_KIND_COMPLEX:
+        return to_complex(function, param, object, value->as.parts);
+    case TENON_KIND_DTYPE:
+        return tenon__py_to_dtype(function, param, object, &value->as.dtype);
     default:
         if (param->flags & TENON_PARAMETER_CLASS) { /* the object itself when the call enters it */
             value->as.handle.object = NULL;

@@ -109,12 +109,12 @@ static int read_value(tenon__py_frame *f, int32_t i, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || (param->flags & TENON_PARAMETER_CLASS))
-        return tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
+        return tenon__py_to_value(f->function, param, object, &f->kept, &f->base.blocks, &f->base.args[i]);
     if (param->kind == TENON_KIND_CALLABLE)
         return tenon__py_read_callable(f, i, object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
-    int status = tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
+    int status = tenon__py_to_value(f->function, param, object, &f->kept, &f->base.blocks, &f->base.args[i]);
     tenon__py_leave_recursion();
     return status;
 }
@@ -236,8 +236,10 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
         return PyList_New(0);
     case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
         return tenon__py_library_result(f, index);
-    default: /* a string: the driver lets no other kind pass */
+    case TENON_KIND_STR:
         return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
+    default:
+        return tenon__py_value_result(value);
     }
 }
 
@@ -341,7 +343,7 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
     .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
     .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
     .warn = tenon__py_warn, .describe_item = tenon__py_describe_item, .make_item = tenon__py_make_item,                \
-    .open_item = tenon__py_open_item, .callback = tenon__py_callback
+    .open_item = tenon__py_open_item, .callback = tenon__py_callback, .take_bytes = tenon__py_take_bytes
 
 static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
 /* For functions with objects of classes among the arguments. */

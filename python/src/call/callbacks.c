@@ -135,7 +135,7 @@ static int take_result(tenon__py_frame *f, const tenon_callback_call *call, int3
     PyOS_snprintf(type, sizeof type, "a callable that returns %s", param.type);
     param.name = call->signature->name;
     param.type = type;
-    if (tenon__py_to_value(f->function, &param, object, &f->base.blocks, value) < 0)
+    if (tenon__py_to_value(f->function, &param, object, &f->kept, &f->base.blocks, value) < 0)
         return -1;
     if (param.kind != TENON_KIND_STR)
         return 0;

@@ -196,6 +196,21 @@ int tenon__py_take_handle(tenon_frame *base, int32_t index, void *object, void (
     return f->result_objects[index] ? 0 : -1;
 }
 
+int tenon__py_take_bytes(tenon_frame *base, int32_t index, const void *data, size_t length)
+{
+    tenon__py_frame *f = tenon__py_frame_of(base);
+    tenon__py_attach_call(f);
+    PyObject *made = PyBytes_FromStringAndSize(data, (Py_ssize_t)length), *before = f->result_objects[index];
+    if (made) {
+        f->result_objects[index] = made;
+        Py_XDECREF(before);
+    } else {
+        tenon__py_keep_exception(f);
+    }
+    tenon__py_detach_call(f);
+    return made ? 0 : -1;
+}
+
 static void kept_release(tenon_kept *kept)
 {
     tenon__py_holder_release((char *)kept - offsetof(tenon__py_holder, kept));

@@ -72,9 +72,21 @@ int tenon__py_call_load(const tenon_module *module, void **state);
 int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                          PyObject **argument_objects);
 
-/* Turn an object into a value of the parameter's kind, which is not a tensor. -1 with an exception. */
+/* Turn an object into a value of the parameter's kind, which is not a tensor. It is valid as long as the object, the blocks
+ * and *held, which is NULL or a list: of what else must live. -1 with an exception. */
 int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                       tenon_block **blocks, tenon_value *value);
+                       PyObject **held, tenon_block **blocks, tenon_value *value);
+/* The same for single kinds. */
+int tenon__py_to_bytes(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                       PyObject **held, tenon_value *value);
+int tenon__py_to_text(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                      PyObject **held, tenon_value *value);
+int tenon__py_to_texts(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                       PyObject **held, tenon_block **blocks, tenon_value *value);
+int tenon__py_to_dtype(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                       tenon_dtype *out);
+/* Append the object to *held, which is NULL or a list. 0, or -1 with an exception. */
+int tenon__py_hold(PyObject **held, PyObject *object);
 
 /* Raise "saxpy(): argument 'x': …". Returns -1. */
 int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
@@ -288,6 +300,7 @@ int tenon__py_open_item(tenon_frame *base, int32_t index, int64_t item, tenon_dt
 extern const tenon_host tenon__py_host;
 int tenon__py_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 int tenon__py_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *));
+int tenon__py_take_bytes(tenon_frame *base, int32_t index, const void *data, size_t length);
 void *tenon__py_device_scratch(tenon_frame *base, size_t bytes, tenon_device device);
 /* Make a tensor result in the caller's framework: the client's `make_result`. -1 with an exception. */
 int tenon__py_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
@@ -356,6 +369,9 @@ static inline void tenon__py_leave_objects(tenon__py_frame *f)
     else if (f->nentered)
         tenon__py_leave_all(f);
 }
+
+/* A result that is a uint, a complex number or a list, and set: a new reference. */
+PyObject *tenon__py_value_result(const tenon_value *value);
 
 /* An object of a library, destroyed once. Takes `object` on success. */
 PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));

@@ -118,7 +118,7 @@ def test_words_that_are_no_utf8():
         ("f(", "expected the name of a parameter", None),
         ("f(a: 'x'|'x')", "duplicate choice 'x'", None),
         ("", "expected the name of a function", None),
-        ("f() -> ints", "a result that is a list is not yet supported by this host", "ints"),
+        ("f() -> dtype", "a result cannot be a dtype", "dtype"),
         ("f(a: int) extra", "expected the end of the signature", "extra"),
     ],
 )

@@ -44,7 +44,7 @@ struct slot {
     int dims;          // as they are written
     int star;          // the place of a "*b" among them, or -1
     int type;          // the index of the dtype variable, or -1
-    tenon_dtype dtype; // if `type` is -1: the only dtype; its bits are 0 if there are several
+    tenon_dtype dtype; // if `type` is -1: the only dtype; of a dtype: the default. Its bits are 0 without one
     const char *name;  // NULL for a result without a name
     int name_length;
     const char *class_name; // of a handle

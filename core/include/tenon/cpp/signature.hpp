@@ -1,7 +1,7 @@
 // Parses signatures at compile time, so that function.hpp can compare them with C++ functions.
 //
-// It accepts what the core accepts (core/src/signature/signature.c and its neighbours), and
-// the later parts of that version, which no host has yet. The module is not known here: every class exists, and a
+// It accepts what the core accepts (core/src/signature/signature.c and its neighbours), and the parts that no host has
+// yet. The module is not known here: every class exists, and a
 // function with the name of a class is not known to be a constructor.
 #ifndef TENON_CPP_SIGNATURE_HPP
 #define TENON_CPP_SIGNATURE_HPP
@@ -15,20 +15,14 @@ namespace impl TENON__HIDDEN
 
 constexpr kind find_kind(const word &w)
 {
-    return w.is("int")      ? kind::integer
-           : w.is("float")  ? kind::number
-           : w.is("bool")   ? kind::boolean
-           : w.is("str")    ? kind::text
-           : w.is("ints")   ? kind::integers
-           : w.is("floats") ? kind::numbers
-           : w.is("handle") ? kind::handle
-                            : kind::none;
-}
-
-// The kinds that no host has yet.
-constexpr kind find_later_kind(const word &w)
-{
-    return w.is("uint")      ? kind::uinteger
+    return w.is("int")       ? kind::integer
+           : w.is("float")   ? kind::number
+           : w.is("bool")    ? kind::boolean
+           : w.is("str")     ? kind::text
+           : w.is("ints")    ? kind::integers
+           : w.is("floats")  ? kind::numbers
+           : w.is("handle")  ? kind::handle
+           : w.is("uint")    ? kind::uinteger
            : w.is("complex") ? kind::complex
            : w.is("bytes")   ? kind::bytes
            : w.is("strs")    ? kind::texts
@@ -172,8 +166,6 @@ struct parser : tensor_parser {
         bool listed = item.kind == kind::integers || item.kind == kind::numbers;
         if (!listed && (next == '[' || next == '|')) // bool[n] and bool|u8[n] are tensors
             item.kind = kind::none;
-        else if (item.kind == kind::none)
-            item.kind = find_later_kind(w);
         if (item.kind == kind::none && first != '[' && !is_digit(first) && first != '-' && !is_quote(first)) {
             item.kind = kind::tensor;
             return tensor(item);
@@ -196,7 +188,8 @@ struct parser : tensor_parser {
         if (!ok)
             return false;
         item.optional = accept('?');
-        return !in_result || item.kind != kind::dtype || fail(item.position);
+        bool is_integer_choice = item.kind == kind::integer && item.choices > 0;
+        return !in_result || (item.kind != kind::dtype && !is_integer_choice) || fail(item.position);
     }
 
     // ---------------------------------------------------------------------------------------------------- defaults
@@ -252,12 +245,11 @@ struct parser : tensor_parser {
         return !is_inside(text[at]) || fail(position);
     }
 
-    constexpr bool default_value(const slot &item)
+    constexpr bool default_value(slot &item)
     {
         word w = peek_word();
         uint64_t whole = 0;
         bool negative = false;
-        tenon_dtype dtype{};
         if (w.is("None")) {
             next_word();
             return item.optional || fail(w.at);
@@ -280,7 +272,7 @@ struct parser : tensor_parser {
         case kind::choice:
             return quoted(w) && (is_choice(item, item.choices, w, 0, false) || fail(w.at));
         case kind::dtype:
-            return quoted(w) && (find_dtype(w, dtype) || fail(w.at));
+            return quoted(w) && (find_dtype(w, item.dtype) || fail(w.at));
         case kind::integers:
         case kind::numbers:
         case kind::texts:
@@ -587,7 +579,7 @@ struct parser : tensor_parser {
     {
         const slot &other = out.parameter[1];
         if (w.is("__len__") || w.is("__hash__"))
-            return takes(0) && returns(kind::integer) && out.result[0].choices == 0;
+            return takes(0) && returns(kind::integer);
         if (w.is("__repr__"))
             return takes(0) && returns(kind::text);
         if (w.is("__getstate__"))
@@ -615,6 +607,17 @@ struct parser : tensor_parser {
         return !special || fits_special(w) || fail(0);
     }
 
+    // Whether the default of dtype(T), if it has one, is one of the dtypes that are listed for T.
+    constexpr bool is_possible_dtype(const slot &item) const
+    {
+        if (item.kind != kind::dtype || item.type < 0 || item.dtype.bits == 0 || out.variable[item.type].whole)
+            return true;
+        bool found = false;
+        for (int i = 0; i < out.variable[item.type].count; i++)
+            found |= tenon_dtype_equal(out.variable[item.type].dtypes[i], item.dtype);
+        return found;
+    }
+
     // The names that tensors use.
     constexpr bool check_names()
     {
@@ -627,6 +630,9 @@ struct parser : tensor_parser {
         for (int i = 0; i < out.variables; i++)
             if (!defined[i] || !typed[i])
                 return fail(static_cast<int>(out.variable[i].name - text));
+        for (int i = 0; i < out.parameters; i++)
+            if (!is_possible_dtype(out.parameter[i]))
+                return fail(out.parameter[i].position);
         for (int i = 0; i < max_parameters + max_results; i++) {
             if (inplace[i] == 0)
                 continue;

@@ -220,7 +220,8 @@ struct tensor_parser : reader {
     constexpr bool is_integer_parameter(const word &w) const
     {
         int i = find(w, out.parameter, out.parameters);
-        return i >= 0 && (out.parameter[i].kind == kind::integer || out.parameter[i].kind == kind::uinteger);
+        bool is_uint = i >= 0 && in_condition && out.parameter[i].kind == kind::uinteger;
+        return is_uint || (i >= 0 && out.parameter[i].kind == kind::integer);
     }
 
     constexpr bool operand()

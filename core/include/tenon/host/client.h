@@ -86,6 +86,9 @@ typedef struct tenon_client {
                      const int64_t *shape, tenon_view *view);
     /* Call argument `call->index`, with the runtime's lock; fails as open_result does. NULL: the call fails. */
     int (*callback)(tenon_frame *frame, const tenon_callback_call *call);
+    /* Make result `index` of bytes, which the host copies, while the function runs; a second one replaces the first. Fails as
+     * open_result does. NULL: the driver copies them into a block, and the result's value is that. */
+    int (*take_bytes)(tenon_frame *frame, int32_t index, const void *data, size_t length);
 } tenon_client;
 
 /* ------------------------------------------------------------------------------------------------ services of a host */
@@ -98,7 +101,8 @@ typedef struct tenon_client {
     .result_alloc = tenon_frame_host_result_alloc, .result_handle = tenon_frame_host_result_handle,                    \
     .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch,                                    \
     .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep,                                              \
-    .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push,       \
+    .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push,                      \
+    .result_bytes = tenon_frame_host_result_bytes, .result_list = tenon_frame_host_result_list,                         \
     .callback = tenon_frame_host_callback
 /* clang-format on */
 
@@ -112,6 +116,8 @@ TENON_API tenon_status tenon_frame_host_callback(tenon_call *call, int32_t index
 TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
                                                       void (*destroy)(void *object));
 TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);
+TENON_API tenon_status tenon_frame_host_result_bytes(tenon_call *call, int32_t index, const void *data, size_t length);
+TENON_API tenon_status tenon_frame_host_result_list(tenon_call *call, int32_t index, const void *items, int64_t count);
 TENON_API void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device);
 TENON_API int32_t tenon_frame_host_find(tenon_call *call, uint32_t what, const char *name, size_t length);
 TENON_API tenon_kept *tenon_frame_host_arg_keep(tenon_call *call, int32_t index);

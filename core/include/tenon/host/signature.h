@@ -10,11 +10,13 @@
  *             compared with a number
  * params    = param {"," param}     after a bare "*", parameters are keyword-only
  * param     = name ":" type ["=" literal]
- * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle
- *             | callable) ["?"] | tensor
+ * type      = (value | enum | choices | list | "dtype" ["(" Var ")"] | handle | callable) ["?"] | tensor
  *           | "[" tensor "]" ["?"]      a list of tensors; the attributes are those of each
+ * value     = "int" | "uint" | "float" | "complex" | "bool" | "str" | "bytes" | "strs"
  * callable  = "callable(" string ")"     the string is "(" [params] ")" ["->" results], of tensors, numbers, bools and strs
  * enum      = string {"|" string}   'mean'|'sum', in either kind of quote
+ * choices   = integer "|" integer {"|" integer}      1|2|4; neither these nor "dtype" can be results
+ * list      = ("ints" | "floats") ["[" number "]"]
  * handle    = "handle(" string ")"
  * results   = [name ":"] result {"," [name ":"] result}
  * result    = type | "[" tensor "]" ["for" name]      "for": one for each item of that list, made by the host
@@ -23,7 +25,7 @@
  *
  * A function with the name of a class of the module is its constructor, and has no "->".
  *
- * Literals are written as in Python: 1, -2.5e3, True, None, 'text', and (1, 2) for ints and floats. docs/signatures.md
+ * Literals are written as in Python: 1, -2.5e3, 1+2j, True, None, 'text', and (1, 2) for lists; a dtype is 'f32'. docs/signatures.md
  * describes the meaning. */
 #ifndef TENON_HOST_SIGNATURE_H
 #define TENON_HOST_SIGNATURE_H
@@ -64,8 +66,9 @@ typedef struct tenon_parameter {
     uint32_t kind;    /* TENON_KIND_… */
     uint32_t flags;
     int32_t dim;                /* of an int: the slot of the dimension that it binds, or -1 */
-    int32_t count;              /* of ints[N] and floats[N]: N, or -1; of an enum: the number of choices */
+    int32_t count;              /* of ints[N] and floats[N]: N, or -1; of choices: their number */
     const char *const *choices; /* of an enum */
+    const int64_t *integers;    /* of an int that is a choice of integers, 1|2|4; otherwise NULL */
     const char *handle;         /* the type of a handle */
     const tenon_spec *spec;     /* of a tensor */
     const tenon_spec *items;    /* of a list of tensors: of each of them */
@@ -76,6 +79,8 @@ typedef struct tenon_parameter {
     tenon_value value;   /* the default */
     int32_t
         owner; /* of a result "of(...)" or "for ...": the index of the parameter, which is self, a tensor or a list; or -1 */
+    int32_t variable; /* of dtype(T): the index of the variable in tenon_names; otherwise -1 */
+    bool checked;     /* the match looks at the value: it binds a dimension or a variable, or is one of some integers */
 } tenon_parameter;
 
 /* The part of a spec that a plan needs: host/plan.h. */
