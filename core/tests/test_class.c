@@ -353,6 +353,20 @@ static void test_special_methods(void **state)
         OK(tenon_signature_alloc(texts[i], &module, TENON_HOST_LAYOUT, &s, &err));
         tenon_signature_release(s);
     }
+    static const tenon_function pickled[] = {ENTRY("class Bag"), ENTRY("Bag.__getstate__(self) -> bytes"),
+                                             ENTRY("Bag.load(state: bytes) -> handle('Bag')")};
+    tenon_module other = module_of(pickled, sizeof pickled / sizeof *pickled);
+    for (size_t i = 1; i < 3; i++) {
+        tenon_signature *s = NULL;
+        OK(tenon_signature_alloc(pickled[i].signature, &other, TENON_HOST_LAYOUT, &s, &err));
+        tenon_signature_release(s);
+    }
+    check_mistake("^Bag.load(state: str) -> handle('Bag')", &other,
+                  "expected Bag.load(state: bytes) -> handle('Bag'), because the class has __getstate__");
+    check_mistake("^Bag.__getstate__(self) -> str", &other,
+                  "expected Bag.__getstate__(self) -> bytes, and a static method Bag.load(state: bytes)");
+    check_mistake("^Bag.__getstate__(self) -> bytes", &module,
+                  "expected Bag.__getstate__(self) -> bytes, and a static method Bag.load(state: bytes)");
     check_mistake("^Bag.__iter__(self) -> handle('Bag')", &module,
                   "expected Bag.__iter__(self) with one result, an object of a class that has __next__(self)");
 }

@@ -33,6 +33,7 @@ _SOURCES = {
     "Iterator": "collections.abc",
     "Sequence": "collections.abc",
     "bool": "builtins",
+    "bytes": "builtins",
     "float": "builtins",
     "int": "builtins",
     "list": "builtins",

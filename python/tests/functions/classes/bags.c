@@ -193,6 +193,23 @@ static tenon_status bag_break(tenon_call *call)
     return TENON_OK;
 }
 
+static tenon_status sack_state(tenon_call *call)
+{
+    const bag *b = tenon_arg_handle(call, 0);
+    return tenon_return_bytes(call, 0, b->values, (size_t)b->count * sizeof(float));
+}
+
+static tenon_status sack_load(tenon_call *call)
+{
+    size_t length;
+    const void *state = tenon_arg_bytes(call, 0, &length);
+    bag b = {.count = (int64_t)(length / sizeof(float))};
+    if (length % sizeof(float) || b.count > 16)
+        return tenon_fail(call, TENON_EINVAL, "the state is damaged");
+    memcpy(b.values, state, length);
+    return give(call, &b, sizeof b);
+}
+
 static tenon_status count_alive(tenon_call *call)
 {
     tenon_return_int(call, 0, alive);
@@ -233,4 +250,10 @@ TENON_MODULE(bags, "Bags of numbers.",
     TENON_CLASS("Plain", "Compares, without a hash."),
     TENON_FUNCTION("Plain(x: f32[n] c)", bag_new, NULL),
     TENON_FUNCTION("Plain.__eq__(self, other: handle('Plain')) -> bool", bag_equal, NULL),
+    TENON_CLASS("Sack", "Can be pickled."),
+    TENON_FUNCTION("Sack(x: f32[n] c)", bag_new, NULL),
+    TENON_FUNCTION("Sack.values: f32[?] of(self) rw", bag_values, NULL),
+    TENON_FUNCTION("Sack.wrong: int", bag_wrong, NULL),
+    TENON_FUNCTION("Sack.__getstate__(self) -> bytes", sack_state, NULL),
+    TENON_FUNCTION("Sack.load(state: bytes) -> handle('Sack')", sack_load, NULL),
     TENON_FUNCTION("count_alive() -> int", count_alive, NULL))

@@ -243,6 +243,40 @@ def test_objects_without_a_state_are_not_pickled(bag):
             store(bag)
 
 
+def test_pickles(bags):
+    sack = bags.Sack(floats(1, 2, 3))
+    assert sack.__getstate__() == floats(1, 2, 3).tobytes()
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(sack, protocol))
+        assert type(again) is bags.Sack and again is not sack and list(again.values) == [1, 2, 3]
+    for duplicate in (copy.copy(sack), copy.deepcopy(sack), copy.deepcopy([sack, sack])[0]):
+        duplicate.values[0] = 9
+        assert list(duplicate.values) == [9, 2, 3] and list(sack.values) == [1, 2, 3]
+    shared = copy.deepcopy([sack, sack])
+    assert shared[0] is shared[1]
+    before = bags.count_alive()
+    del again, duplicate, shared
+    gc.collect()
+    assert bags.count_alive() < before
+    sack.close()
+    for store in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(ValueError, match=r"^Sack\.__getstate__\(\): this Sack is closed$"):
+            store(sack)
+    with pytest.raises(ValueError, match=r"^Sack\.load\(\): the state is damaged$"):
+        bags.Sack.load(b"123")
+
+
+def test_pickles_in_another_process(bags, tmp_path):
+    file = tmp_path / "sack"
+    file.write_bytes(pickle.dumps([bags.Sack(floats(4, 5)), bags.Sack.load]))
+    code = """
+        import pickle, sys
+        sack, load = pickle.load(open(sys.argv[1], "rb"))
+        print(list(map(float, sack.values)), type(sack).__name__, type(load(b"")) is type(sack))
+    """
+    assert run_python(code, file) == "[4.0, 5.0] Sack True\n"
+
+
 # ------------------------------------------------------------------------------------------------------------ mistakes
 
 
@@ -255,6 +289,13 @@ def test_objects_without_a_state_are_not_pickled(bag):
         (["f = 3", "f()"], r"there are two functions 'f'"),
         (["class A", "A.__eq__(self, x: int) -> bool"], r"expected A\.__eq__\(self, other: handle\('A'\)\) -> bool"),
         (["class A", "A.__iter__(self) -> handle('A')"], r"expected A\.__iter__\(self\) with one result"),
+        (["class A", "A.__getstate__(self) -> bytes"], r"and a static method A\.load\(state: bytes\)"),
+        (["class A", "A.__getstate__(self) -> str", "A.load(state: bytes) -> handle('A')"], r"A\.__getstate__\(self\) -> bytes"),
+        (
+            ["class A", "A.__getstate__(self) -> bytes", "A.load(state: str) -> handle('A')"],
+            r"expected A\.load\(state: bytes\) -> handle\('A'\), because the class has __getstate__",
+        ),
+        (["class A", "A.__getstate__(self) -> bytes", "A.load(self) -> handle('A')"], r"expected A\.load\(state: bytes\)"),
         (["class A", "A = 3"], "'A' is a class of the module"),
         (["A.f = 3"], "member of 'A', which is not a class"),
     ],
