@@ -177,6 +177,7 @@ _KINDS = {
     "float": "a number",
     "bool": "True or False",
     "str": "a string",
+    "bytes": "bytes",
     "enum": "one of these strings",
     "ints": "integers",
     "floats": "numbers",
