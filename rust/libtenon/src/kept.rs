@@ -1,0 +1,254 @@
+//! Memory that outlives a call: `Kept` and `Shared`.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::abi::{self, KeptShare};
+use crate::call::{Failed, RawCall};
+use crate::check::{Form, Type};
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::function::{Param, Place};
+use crate::tensors::Cells;
+
+// ----------------------------------------------------------------------------------------------------- kept memory
+
+/// The memory of every `Kept` of this library: start and number, and end.
+struct Ranges {
+    ends: BTreeMap<(usize, usize), usize>,
+    next: usize,
+    /// The length of the longest range that there ever was.
+    longest: usize,
+}
+
+static RANGES: Mutex<Ranges> = Mutex::new(Ranges { ends: BTreeMap::new(), next: 0, longest: 0 });
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn ranges() -> MutexGuard<'static, Ranges> {
+    RANGES.lock().unwrap_or_else(|lock| lock.into_inner())
+}
+
+impl Ranges {
+    fn add(&mut self, start: usize, end: usize) -> (usize, usize) {
+        let key = (start, self.next);
+        self.next += 1;
+        self.longest = self.longest.max(end - start);
+        self.ends.insert(key, end);
+        key
+    }
+
+    fn overlaps(&self, start: usize, end: usize) -> bool {
+        let first = start.saturating_sub(self.longest);
+        start < end && self.ends.range((first, 0)..(end, 0)).any(|(_, last)| *last > start)
+    }
+}
+
+/// The first byte of a tensor's memory, and the one after the last.
+pub(crate) fn extent(view: &abi::View) -> (usize, usize) {
+    let base = view.data as usize;
+    if view.numel == 0 {
+        return (base, base);
+    }
+    let size = (usize::from(view.dtype.bits) * usize::from(view.dtype.lanes)).div_ceil(8);
+    let (mut low, mut high) = (0isize, 0isize);
+    for i in 0..view.ndim as usize {
+        let reach = unsafe { (*view.shape.add(i) - 1) * *view.strides.add(i) } as isize;
+        if reach < 0 {
+            low += reach;
+        } else {
+            high += reach;
+        }
+    }
+    (base.wrapping_add_signed(low * size as isize), base.wrapping_add_signed(high * size as isize) + size)
+}
+
+/// Refuses memory that would become `&mut` if an object of this library keeps it. The object reads it during calls, and the
+/// compiler relies on `&mut` being the only way to the memory.
+#[inline(always)]
+pub(crate) fn refuse_overlap(call: RawCall, place: Place, view: &abi::View) -> Result<(), Failed> {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    refuse_kept(call, place, view)
+}
+
+#[cold]
+fn refuse_kept(call: RawCall, place: Place, view: &abi::View) -> Result<(), Failed> {
+    let (start, end) = extent(view);
+    if !ranges().overlaps(start, end) {
+        return Ok(());
+    }
+    let what = call.describe(place);
+    let message = format!(
+        "{what} shares memory with an array that an object of this library keeps, and is written to; pass a copy"
+    );
+    Err(call.fail(abi::EOVERLAP, &message))
+}
+
+/// A share of an argument.
+struct Share {
+    share: *mut KeptShare,
+    range: (usize, usize),
+}
+
+// The share may be released on any thread. Its memory is only read.
+unsafe impl Send for Share {}
+unsafe impl Sync for Share {}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        ranges().ends.remove(&self.range);
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+        unsafe { ((*self.share).release)(self.share) }
+    }
+}
+
+/// An argument that is kept after the call (`keep` in the signature), with D dimensions. It has a share of the memory until it is
+/// dropped, on any thread.
+///
+/// The caller still has the array, and may write to it between calls. Therefore the elements are copied out by
+/// [`cells`](Kept::cells), and a call that would give the same memory to a function of this library as `&mut` is refused with a
+/// ValueError.
+pub struct Kept<T, const D: usize = 1> {
+    share: Arc<Share>,
+    life: PhantomData<T>,
+}
+
+impl<T: Element, const D: usize> Kept<T, D> {
+    /// The elements.
+    #[inline]
+    pub fn cells(&self) -> Cells<'_, T, D> {
+        unsafe { Cells::from_raw(&*(*self.share.share).view) }
+    }
+
+    /// The sizes of the dimensions.
+    pub fn shape(&self) -> [usize; D] {
+        self.cells().shape()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.cells().len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy of the element at these indices, or None if there is none.
+    #[inline]
+    pub fn get(&self, index: [usize; D]) -> Option<T> {
+        self.cells().get(index)
+    }
+
+    /// Copies the elements, the last index fastest.
+    pub fn to_vec(&self) -> Vec<T> {
+        self.cells().to_vec()
+    }
+
+    pub(crate) fn raw(&self) -> &abi::View {
+        unsafe { &*(*self.share.share).view }
+    }
+}
+
+/// Another owner of the same share.
+impl<T, const D: usize> Clone for Kept<T, D> {
+    fn clone(&self) -> Self {
+        Kept { share: self.share.clone(), life: PhantomData }
+    }
+}
+
+unsafe impl<T: Element, const D: usize> Param for Kept<T, D> {
+    const TYPE: Type = Type::tensor(Form::Kept, ["Kept<", T::NAME, ", _>"], T::DTYPE, 0, D as i32);
+    type Slot = ();
+    type At<'x> = Kept<T, D>;
+    unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<Kept<T, D>, Failed> {
+        let keep = call.need(call.host().arg_keep, "arguments that outlive a call")?;
+        let share = unsafe { keep(call.0, place.index as i32) };
+        if share.is_null() {
+            return Err(Failed(abi::EFAILED)); // the host has reported it
+        }
+        let (start, end) = extent(unsafe { &*(*share).view });
+        let range = ranges().add(start, end);
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        Ok(Kept { share: Arc::new(Share { share, range }), life: PhantomData })
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------- shared memory
+
+/// Elements that never change, with several owners: this library, and arrays of the caller. Return a reference to it as an
+/// `of(self)` result, without a copy.
+///
+/// ```
+/// #[tenon::module(private)]
+/// mod kernels {
+///     use tenon::{Result, Shared};
+///     #[class]
+///     struct Squares { all: Shared<f64> }
+///     impl Squares {
+///         #[function("Squares(n: int)")]
+///         fn new(n: i64) -> Result<Squares> {
+///             Ok(Squares { all: Shared::from((0..n).map(|i| (i * i) as f64).collect::<Vec<_>>()) })
+///         }
+///         #[function("Squares.all(self) -> f64[?] of(self)")]
+///         fn all(&self) -> &Shared<f64> { &self.all }
+///     }
+/// }
+/// ```
+pub struct Shared<T, const D: usize = 1> {
+    pub(crate) elements: Arc<Vec<T>>,
+    pub(crate) shape: [usize; D],
+}
+
+impl<T: Element> From<Vec<T>> for Shared<T, 1> {
+    fn from(elements: Vec<T>) -> Shared<T, 1> {
+        let shape = [elements.len()];
+        Shared { elements: Arc::new(elements), shape }
+    }
+}
+
+impl<T: Element, const D: usize> Shared<T, D> {
+    /// Elements in C order with this shape.
+    ///
+    /// # Panics
+    /// If the shape has another number of elements.
+    pub fn new(elements: Vec<T>, shape: [usize; D]) -> Shared<T, D> {
+        assert_eq!(
+            shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)),
+            Some(elements.len()),
+            "the shape {shape:?} does not have {} elements",
+            elements.len()
+        );
+        Shared { elements: Arc::new(elements), shape }
+    }
+
+    /// The sizes of the dimensions.
+    pub fn shape(&self) -> [usize; D] {
+        self.shape
+    }
+}
+
+impl<T, const D: usize> std::ops::Deref for Shared<T, D> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
+impl<T, const D: usize> Clone for Shared<T, D> {
+    fn clone(&self) -> Self {
+        Shared { elements: self.elements.clone(), shape: self.shape }
+    }
+}
+
+/// What an object of a class holds until it is destroyed because arrays of the caller point to it.
+#[doc(hidden)]
+pub(crate) type Pin = Arc<dyn std::any::Any + Send + Sync>;
+
+pub(crate) fn pin_kept<T: Element, const D: usize>(kept: &Kept<T, D>) -> Pin {
+    kept.share.clone()
+}

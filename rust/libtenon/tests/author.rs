@@ -1,0 +1,290 @@
+//! Functions and classes of an author, called by a host in Rust. Miri runs this file.
+
+mod host;
+
+use host::{Array, call, float, int, object, tensor};
+use tenon::Element;
+use tenon::abi::{self, Payload, Value, kind};
+
+#[tenon::module(private)]
+mod kernels {
+    #![forbid(unsafe_code)]
+    use tenon::{Bool, Call, Cells, CellsMut, Error, Kept, Open, Out, Result, Shared, View};
+
+    #[function("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]")]
+    fn saxpy(a: f64, x: &[f32], y: &[f32], mut z: Out<f32>) {
+        z.write_all(x.iter().zip(y).map(|(x, y)| a as f32 * x + y));
+    }
+
+    #[function("trace(x: f64[n, n]) -> float")]
+    fn trace(x: View<f64, 2>) -> f64 {
+        assert_eq!(x.iter().count(), x.len());
+        (0..x.shape()[0]).map(|i| x[[i, i]]).sum()
+    }
+
+    #[function("increment(x: T[n] c rw) where T = i32|f64")]
+    fn increment<T: std::ops::AddAssign + From<i16> + tenon::Element>(x: &mut [T]) {
+        x.iter_mut().for_each(|x| *x += T::from(1));
+    }
+
+    #[function("shift(x: f64[n] rw alias, y: f64[n])")]
+    fn shift(x: CellsMut<f64, 1>, y: Cells<f64, 1>) {
+        for i in 1..x.len() {
+            x.set([i], y.at([i - 1]));
+        }
+    }
+
+    #[function("truths(x: bool[n] c) -> int")]
+    fn truths(x: &[Bool]) -> usize {
+        x.iter().filter(|x| x.get()).count()
+    }
+
+    #[function("zeros(n: int) -> f64[n]")]
+    fn zeros(_n: i64, z: &mut [f64]) {
+        assert!(z.iter().all(|z| *z == 0.0));
+    }
+
+    #[function("squares(n: int) -> f64[?]")]
+    fn squares(n: i64, z: Open<f64, 1>) -> Result<()> {
+        z.alloc([n as usize])?.write_all((0..n).map(|i| (i * i) as f64));
+        Ok(())
+    }
+
+    #[function("owned(n: int) -> f64[?] own")]
+    fn owned(n: i64) -> Vec<f64> {
+        vec![1.5; n as usize]
+    }
+
+    #[function("twice(x: f64[n] c) -> f64[n]")]
+    fn twice(call: Call, x: &[f64], z: Out<f64>) -> Result<()> {
+        z.fill_parallel(call, 2, |i| if x[i] < 0.0 { panic!("negative") } else { 2.0 * x[i] })
+    }
+
+    #[function("short(n: int) -> f64[n]")]
+    fn short(n: i64, mut z: Out<f64>) -> Result<()> {
+        if n < 0 {
+            return Err(Error::overflow("n is negative"));
+        }
+        z.push(1.0);
+        std::mem::forget(z);
+        Ok(())
+    }
+
+    #[class]
+    struct Table {
+        rows: Kept<f64>,
+        sums: Shared<f64>,
+        calls: usize,
+    }
+
+    impl Table {
+        #[function("Table(rows: f64[n] c keep)")]
+        fn new(rows: Kept<f64>) -> Table {
+            let sums = Shared::from(vec![rows.cells().iter().sum()]);
+            Table { rows, sums, calls: 0 }
+        }
+
+        #[function("Table.sum(self) -> float")]
+        fn sum(&self) -> f64 {
+            self.rows.to_vec().iter().sum()
+        }
+
+        #[function("Table.sums(self) -> f64[?] of(self)")]
+        fn sums(&self) -> &Shared<f64> {
+            &self.sums
+        }
+
+        #[function("Table.rows(self) -> f64[?] of(self)")]
+        fn rows(&self) -> &Kept<f64> {
+            &self.rows
+        }
+
+        #[function("Table.replace(self, rows: f64[n] c keep)")]
+        fn replace(&mut self, rows: Kept<f64>) {
+            *self = Table::new(rows);
+        }
+
+        #[function("Table.write(self, x: f64[n] c rw) -> float")]
+        fn write(&mut self, x: &mut [f64]) -> f64 {
+            let before = self.rows.get([0]).unwrap_or(0.0);
+            x[0] = 5.0;
+            before + self.rows.get([0]).unwrap_or(0.0)
+        }
+
+        #[function("Table.merge(self, other: handle('Table')) -> int")]
+        fn merge(&mut self, other: &Table) -> usize {
+            self.calls += 1 + other.calls;
+            self.calls
+        }
+    }
+
+    #[class]
+    struct Loud;
+    impl Loud {
+        #[function("Loud()")]
+        fn new() -> Loud {
+            Loud
+        }
+    }
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            panic!("Drop panicked")
+        }
+    }
+
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the Drop of a payload panicked")
+        }
+    }
+
+    #[function("explode()")]
+    fn explode() {
+        std::panic::panic_any(Bomb)
+    }
+}
+
+fn unset(kind: u32) -> Value {
+    Value { kind, flags: abi::VALUE_UNSET, payload: Payload { integer: 0 }, reserved: 0 }
+}
+
+fn run(name: &str, args: &[Value], results: &mut [Value]) -> Result<host::State, (i32, String)> {
+    call(&kernels::TENON, name, args, results, &[])
+}
+
+#[test]
+fn slices_and_an_out() {
+    let (mut x, mut y) = (Array::new(&[1f32, 2.0, 3.0], &[3]), Array::new(&[10f32, 20.0, 30.0], &[3]));
+    let mut z = Array::new(&[f32::NAN; 3], &[3]);
+    let (vx, vy, vz) = (x.view(), y.view(), z.view());
+    run("saxpy", &[float(2.0), tensor(&vx), tensor(&vy)], &mut [tensor(&vz)]).unwrap();
+    assert_eq!(z.elements, [12.0, 24.0, 36.0]);
+}
+
+#[test]
+fn an_empty_tensor_without_an_address() {
+    let (mut x, mut z) = (Array::<f32>::new(&[], &[0]), Array::<f32>::new(&[], &[0]));
+    let (mut vx, vz) = (x.view(), z.view());
+    vx.data = std::ptr::null_mut();
+    run("saxpy", &[float(2.0), tensor(&vx), tensor(&vx)], &mut [tensor(&vz)]).unwrap();
+}
+
+#[test]
+fn strided_views() {
+    let mut x = Array::new(&[1f64, 2.0, 3.0, 4.0], &[2, 2]).transposed();
+    let mut results = [unset(kind::FLOAT)];
+    run("trace", &[tensor(&x.view())], &mut results).unwrap();
+    assert_eq!(unsafe { results[0].payload.number }, 5.0);
+    assert_eq!(results[0].flags & abi::VALUE_UNSET, 0);
+}
+
+#[test]
+fn instances_of_a_generic_function() {
+    let (mut x, mut y) = (Array::new(&[1i32, 2], &[2]), Array::new(&[0.5f64], &[1]));
+    call(&kernels::TENON, "increment", &[tensor(&x.view())], &mut [], &[i32::DTYPE]).unwrap();
+    call(&kernels::TENON, "increment", &[tensor(&y.view())], &mut [], &[f64::DTYPE]).unwrap();
+    assert_eq!((&x.elements[..], &y.elements[..]), (&[2, 3][..], &[1.5][..]));
+    let error =
+        call(&kernels::TENON, "increment", &[tensor(&y.view())], &mut [], &[u8::DTYPE]).err().unwrap();
+    assert_eq!(error, (abi::EDTYPE, "the function has no instance for the dtype u8".to_owned()));
+}
+
+#[test]
+fn cells_may_overlap() {
+    let mut x = Array::new(&[1f64, 2.0, 3.0], &[3]);
+    let view = x.view();
+    run("shift", &[tensor(&view), tensor(&view)], &mut []).unwrap();
+    assert_eq!(x.elements, [1.0, 1.0, 1.0]);
+}
+
+#[test]
+fn bools_are_bytes() {
+    let mut x = Array::new(&[0u8, 1, 2, 255], &[4]);
+    let mut view = x.view();
+    view.dtype = tenon::Bool::DTYPE;
+    let mut results = [unset(kind::INT)];
+    run("truths", &[tensor(&view)], &mut results).unwrap();
+    assert_eq!(unsafe { results[0].payload.integer }, 3);
+}
+
+#[test]
+fn results_that_are_not_initialised() {
+    let mut z = Array::new(&[7f64; 2], &[2]);
+    let mut memory = [std::mem::MaybeUninit::<f64>::uninit(); 2];
+    let mut view = z.view();
+    view.data = memory.as_mut_ptr().cast();
+    run("zeros", &[int(2)], &mut [tensor(&view)]).unwrap();
+    assert_eq!(unsafe { memory[1].assume_init() }, 0.0);
+}
+
+#[test]
+fn results_of_unknown_size() {
+    let state = run("squares", &[int(3)], &mut [unset(kind::TENSOR)]).unwrap();
+    assert_eq!(state.made(0), [0.0, 1.0, 4.0]);
+    let state = run("owned", &[int(4)], &mut [unset(kind::TENSOR)]).unwrap();
+    let (data, shape, owner) = &state.memory[0];
+    assert!(owner.is_some());
+    assert_eq!((unsafe { *data.cast::<f64>().add(3) }, &shape[..]), (1.5, &[4][..]));
+}
+
+#[test]
+fn parallel_loops() {
+    let (mut x, mut z) = (Array::new(&[1f64, 2.0, 3.0, 4.0, 5.0], &[5]), Array::new(&[0f64; 5], &[5]));
+    run("twice", &[tensor(&x.view())], &mut [tensor(&z.view())]).unwrap();
+    assert_eq!(z.elements, [2.0, 4.0, 6.0, 8.0, 10.0]);
+    x.elements[3] = -1.0;
+    let error = run("twice", &[tensor(&x.view())], &mut [tensor(&z.view())]).err().unwrap();
+    assert_eq!(error.1, "the function panicked: negative");
+}
+
+#[test]
+fn an_out_that_is_not_filled() {
+    let mut z = Array::new(&[0f64; 2], &[2]);
+    let error = run("short", &[int(2)], &mut [tensor(&z.view())]).err().unwrap();
+    assert_eq!(error, (abi::EFAILED, "its code wrote only 1 of the 2 elements of result 0".to_owned()));
+    let error = run("short", &[int(-1)], &mut [tensor(&z.view())]).err().unwrap();
+    assert_eq!(error, (abi::EOVERFLOW, "n is negative".to_owned()));
+}
+
+#[test]
+fn panics_everywhere() {
+    let error = run("explode", &[], &mut []).err().unwrap();
+    assert_eq!(error.1, "the function panicked: (its payload is not a string)");
+    drop(run("Loud", &[], &mut [unset(kind::HANDLE)]).unwrap());
+}
+
+#[test]
+fn an_object_that_keeps_an_array() {
+    let mut rows = Array::new(&[9f64, 1.0], &[2]);
+    let view = rows.view();
+    let made = run("Table", &[tensor(&view)], &mut [unset(kind::HANDLE)]).unwrap();
+    let table = made.object.as_ref().unwrap().pointer;
+
+    // The object reads what `&mut` would be the only way to.
+    let error = run("Table.write", &[object(table), tensor(&view)], &mut [unset(kind::FLOAT)]).err().unwrap();
+    assert_eq!(error.0, abi::EOVERLAP);
+    assert!(error.1.contains("argument 'x' shares memory with an array that an object"), "{}", error.1);
+    let mut other = Array::new(&[1f64], &[1]);
+    let mut results = [unset(kind::FLOAT)];
+    run("Table.write", &[object(table), tensor(&other.view())], &mut results).unwrap();
+    assert_eq!((other.elements[0], unsafe { results[0].payload.number }), (5.0, 18.0));
+
+    // One object twice.
+    let error = run("Table.merge", &[object(table), object(table)], &mut [unset(kind::INT)]).err().unwrap();
+    let message = "arguments 'self' and 'other' are the same Table, and the function changes one of them";
+    assert_eq!(error, (abi::EINVAL, message.to_owned()));
+
+    // Arrays on memory of the object live as long as the object, whatever its methods do.
+    let shown = run("Table.sums", &[object(table)], &mut [unset(kind::TENSOR)]).unwrap();
+    let kept = run("Table.rows", &[object(table)], &mut [unset(kind::TENSOR)]).unwrap();
+    run("Table.replace", &[object(table), tensor(&other.view())], &mut []).unwrap();
+    assert_eq!(unsafe { *shown.memory[0].0.cast::<f64>() }, 10.0);
+    assert_eq!(unsafe { *kept.memory[0].0.cast::<f64>() }, 9.0);
+    drop(made);
+
+    // Nothing is kept any more.
+    let made = run("Table", &[tensor(&other.view())], &mut [unset(kind::HANDLE)]).unwrap();
+    let table = made.object.as_ref().unwrap().pointer;
+    run("Table.write", &[object(table), tensor(&view)], &mut [unset(kind::FLOAT)]).unwrap();
+}
