@@ -1,11 +1,9 @@
 """tenon.load takes what the system's loader takes, whichever linker and language made it."""
 
-import array
 import os
-import subprocess
 
 import pytest
-from building import ROOT, build, tenon
+from building import build, tenon
 from programs import runs
 
 # The variables of each thread: zeros, which are not in the file, and other numbers, which are.
@@ -48,32 +46,6 @@ def test_thread_local_variables(linker, option):
         path = build(SOURCE, f"-DSIZE={size}", *start, f"-fuse-ld={linker}", *OPTIONS[option], name="totals.so")
         totals = tenon.load(path)
         assert [totals.total(), totals.total()] == ([101, 102] if start else [1, 2])
-
-
-MANIFEST = """
-[package]
-name = "kernels"
-version = "0.1.0"
-edition = "2021"
-[lib]
-crate-type = ["cdylib"]
-path = "SOURCE"
-[profile.release]
-lto = true
-"""
-
-
-def test_rust_with_link_time_optimisation(tmp_path):
-    if not runs("cargo"):
-        pytest.skip("cargo is not installed")
-    source = ROOT / "examples/functions/kernels.rs"
-    (tmp_path / "Cargo.toml").write_text(MANIFEST.replace("SOURCE", str(source)))
-    command = ["cargo", "build", "--release", "--offline", "--quiet", "--target-dir", str(tmp_path / "target")]
-    # The runtime of a sanitizer, which this process may have loaded before everything else, crashes rustc.
-    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    subprocess.run(command, cwd=tmp_path, check=True, env=env)
-    kernels = tenon.load(tmp_path / "target/release/libkernels.so")
-    assert memoryview(kernels.cumsum(array.array("d", [1, 2, 3]))).tolist() == [1, 3, 6]
 
 
 def test_a_library_that_the_interpreter_uses():

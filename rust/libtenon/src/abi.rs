@@ -67,6 +67,8 @@ pub mod kind {
     pub const STRS: u32 = 14;
     /// A dtype.
     pub const DTYPE: u32 = 15;
+    /// A function of the caller.
+    pub const CALLABLE: u32 = 16;
 }
 
 /// Bits of [`View::flags`].
@@ -234,7 +236,6 @@ pub struct Host {
     pub result_handle: Option<ResultHandle>,
     pub result_str: Option<unsafe extern "C" fn(*mut Call, i32, *const c_char, usize) -> Status>,
     pub scratch: Option<unsafe extern "C" fn(*mut Call, usize, usize, Device) -> *mut c_void>,
-    pub parallel_for: Option<unsafe extern "C" fn()>,
     pub cancelled: Option<unsafe extern "C" fn(*mut Call) -> i32>,
     pub extension: Option<unsafe extern "C" fn(*mut Call, *const c_char, u32) -> *const c_void>,
     pub find: Option<unsafe extern "C" fn(*mut Call, u32, *const c_char, usize) -> i32>,
@@ -244,6 +245,7 @@ pub struct Host {
     pub result_list: Option<unsafe extern "C" fn(*mut Call, i32, *const c_void, i64) -> Status>,
     pub parallel: Option<unsafe extern "C" fn(*mut Call, i64, i64, Body, *mut c_void) -> Status>,
     pub result_push: Option<ResultAlloc>,
+    pub callback: Option<unsafe extern "C" fn(*mut Call, i32, *const Value, *mut Value) -> Status>,
 }
 
 /// The code of a function.

@@ -42,6 +42,7 @@ pub enum Form {
     Owned,
     /// A returned reference to `Kept` or `Shared`.
     Shown,
+    Callback,
 }
 
 /// The description of a Rust type.
@@ -60,6 +61,9 @@ pub struct Type {
     pub class: &'static str,
     pub concurrent: bool,
     pub choices: &'static [&'static str],
+    /// Of a callback: the kinds of its arguments and of its result.
+    pub passed: &'static [Kind],
+    pub returned: Kind,
 }
 
 impl Type {
@@ -75,6 +79,8 @@ impl Type {
             class: "",
             concurrent: false,
             choices: &[],
+            passed: &[],
+            returned: Kind::None,
         }
     }
 
@@ -287,7 +293,7 @@ const fn check_returned(
     }
 }
 
-/// Writes the message of a fault. False: there is none.
+/// Writes the message of a fault. False: the fault is empty.
 #[allow(clippy::too_many_arguments)]
 const fn report(
     m: &mut Message,
@@ -434,9 +440,43 @@ const fn find_fault(text: &'static str, slot: &Slot, found: &Type, types: &Types
         Kind::Strs => matches!(found.form, Form::Strs),
         Kind::Dtype => matches!(found.form, Form::Dtype),
         Kind::Ints | Kind::Floats | Kind::Bytes => matches!(found.form, Form::Slice) && is_list,
+        Kind::Callable => {
+            return if matches!(found.form, Form::Callback) {
+                find_callback_fault(text, slot, found)
+            } else {
+                KIND_FAULT
+            };
+        }
         Kind::None => false,
     };
     if fits { "" } else { KIND_FAULT }
+}
+
+/// The arguments and the result of a callback.
+const fn find_callback_fault(text: &'static str, slot: &Slot, found: &Type) -> &'static str {
+    let (_, rest) = text.as_bytes().split_at(slot.class.start);
+    let Ok(inner) = core::str::from_utf8(rest.split_at(slot.class.length).0) else {
+        return KIND_FAULT;
+    };
+    let s = crate::signature::parse(inner);
+    if !s.mistake.is_empty() {
+        return s.mistake;
+    }
+    if s.nparams != found.passed.len() {
+        return "the callback has another number of arguments";
+    }
+    let mut i = 0;
+    while i < s.nparams {
+        if s.params[i].kind as u8 != found.passed[i] as u8 || s.params[i].optional {
+            return "an argument of the callback is of another kind";
+        }
+        i += 1;
+    }
+    let returned = if s.nresults == 0 { Kind::None } else { s.results[0].kind };
+    if s.nresults > 1 || returned as u8 != found.returned as u8 {
+        return "the callback returns another kind of value";
+    }
+    ""
 }
 
 const fn find_choice_fault(text: &'static str, slot: &Slot, found: &Type) -> &'static str {
@@ -554,7 +594,12 @@ const fn check_references(m: &mut Message, text: &'static str, s: &Signature, pa
         }
         i += 1;
     }
-    let (mut i, mut at) = (0, 0);
+    let (mut i, mut at, mut calls) = (0, 0, false);
+    while i < params.len() {
+        calls |= matches!(params[i].form, Form::Callback);
+        i += 1;
+    }
+    i = 0;
     while i < params.len() {
         if !matches!(params[i].form, Form::Context) {
             if let Some(slot) = slot_at(s, at) {
@@ -569,6 +614,11 @@ const fn check_references(m: &mut Message, text: &'static str, s: &Signature, pa
                 {
                     let fault = "it may share memory with another tensor of the call ('alias' or 'inplace'), so take \
                                  `Cells` or `CellsMut`";
+                    report(m, text, s, slot, &params[i], i, at >= s.nparams, fault);
+                    return;
+                }
+                if reference && calls {
+                    let fault = "the callback may change it, so take `Cells` or `CellsMut`";
                     report(m, text, s, slot, &params[i], i, at >= s.nparams, fault);
                     return;
                 }

@@ -138,7 +138,7 @@ impl<T: Element, const D: usize> Kept<T, D> {
         self.len() == 0
     }
 
-    /// A copy of the element at these indices, or None if there is none.
+    /// A copy of the element at these indices, or None if an index is too large.
     #[inline]
     pub fn get(&self, index: [usize; D]) -> Option<T> {
         self.cells().get(index)

@@ -53,6 +53,7 @@
 //! | `f32[n] cuda`, `any[n]`, `f32[n] unaligned` | [`AnyTensor`], [`AnyTensorMut`] |
 //! | `T[n] … where T = f32\|f64` | a generic function |
 //! | `[f32[n, d]]`, with `rw` | [`List<f32, 2>`](List), [`ListMut<f32, 2>`](ListMut) |
+//! | `callable('(x: float) -> float')` | [`Callback<(f64,), f64>`](Callback) |
 //! | `handle('Table')`, `self` | `&Table`, `&mut Table` |
 //! | a `?` after any of these | `Option` |
 //!
@@ -81,8 +82,14 @@
 
 extern crate self as tenon;
 
+/// The examples of the page are compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+mod page {}
+
 pub mod abi;
 mod call;
+mod callbacks;
 mod check;
 mod dtype;
 mod error;
@@ -97,6 +104,7 @@ mod tensors;
 mod values;
 
 pub use call::Call;
+pub use callbacks::{Callback, CallbackArgument, CallbackArguments, CallbackResult};
 pub use dtype::{Bf16, Bool, Complex, Device, Dtype, Element, F16};
 pub use error::{Error, Result};
 pub use function::Param;

@@ -238,7 +238,7 @@ unsafe fn give_list(call: RawCall, index: usize, data: *const c_void, count: usi
 
 // ------------------------------------------------------------------------------------------------------------ tensors
 
-/// Reports an error of ours; if the host has reported one before, that is kept.
+/// Reports an error of this crate. The host keeps the first one.
 fn report(call: RawCall, error: Error) -> Failed {
     call.fail(error.status(), &error.to_string())
 }

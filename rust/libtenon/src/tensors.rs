@@ -201,7 +201,7 @@ impl<'a, T: Element, const D: usize> View<'a, T, D> {
         self.len() == 0
     }
 
-    /// The element at these indices, or None if there is none.
+    /// The element at these indices, or None if an index is too large.
     #[inline]
     pub fn get(&self, index: [usize; D]) -> Option<&'a T> {
         let offset = offset_of(&self.shape, &self.strides, index)?;
@@ -293,7 +293,7 @@ impl<'a, T: Element, const D: usize> ViewMut<'a, T, D> {
         View { data: self.data, shape: self.shape, strides: self.strides, life: PhantomData }
     }
 
-    /// The element at these indices, or None if there is none.
+    /// The element at these indices, or None if an index is too large.
     #[inline]
     pub fn get_mut(&mut self, index: [usize; D]) -> Option<&mut T> {
         let offset = offset_of(&self.shape, &self.strides, index)?;
@@ -392,14 +392,14 @@ impl<'a, T: Element, const D: usize> Cells<'a, T, D> {
         self.len() == 0
     }
 
-    /// A copy of the element at these indices, or None if there is none.
+    /// A copy of the element at these indices, or None if an index is too large.
     #[inline]
     pub fn get(&self, index: [usize; D]) -> Option<T> {
         let offset = offset_of(&self.shape, &self.strides, index)?;
         Some(unsafe { self.data.offset(offset).read() })
     }
 
-    /// A copy of the element at these indices. Panics if there is none.
+    /// A copy of the element at these indices. Panics if an index is too large.
     #[inline]
     pub fn at(&self, index: [usize; D]) -> T {
         self.get(index).unwrap_or_else(|| out_of_bounds(&index, &self.shape))
@@ -467,7 +467,7 @@ pub struct CellsMut<'a, T, const D: usize> {
 }
 
 impl<'a, T: Element, const D: usize> CellsMut<'a, T, D> {
-    /// Writes the element at these indices. Panics if there is none.
+    /// Writes the element at these indices. Panics if an index is too large.
     #[inline]
     pub fn set(&self, index: [usize; D], value: T) {
         match offset_of(&self.cells.shape, &self.cells.strides, index) {

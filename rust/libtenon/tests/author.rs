@@ -66,7 +66,6 @@ mod kernels {
             return Err(Error::overflow("n is negative"));
         }
         z.push(1.0);
-        std::mem::forget(z);
         Ok(())
     }
 

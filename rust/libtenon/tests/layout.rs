@@ -39,9 +39,10 @@ fn every_struct_is_as_in_c() {
         tenon_kept = KeptShare { size = size, reserved = reserved, view = view, release = release }
         tenon_host = Host {
             size = size, minor = minor, name = name, fail = fail, result_alloc = result_alloc,
-            result_handle = result_handle, result_str = result_str, scratch = scratch, parallel_for = parallel_for,
+            result_handle = result_handle, result_str = result_str, scratch = scratch,
             cancelled = cancelled, extension = extension, find = find, arg_keep = arg_keep, result_memory = result_memory,
             result_bytes = result_bytes, result_list = result_list, parallel = parallel, result_push = result_push,
+            callback = callback,
         }
         tenon_function = Function {
             signature = signature, doc = doc, call = call, shape = shape, data = data, flags = flags, reserved = reserved,
@@ -106,6 +107,7 @@ fn numbers() -> Vec<(&'static str, u64)> {
         ("TENON_KIND_BYTES", kind::BYTES.into()),
         ("TENON_KIND_STRS", kind::STRS.into()),
         ("TENON_KIND_DTYPE", kind::DTYPE.into()),
+        ("TENON_KIND_CALLABLE", kind::CALLABLE.into()),
         ("TENON_READ_ONLY", view_flag::READ_ONLY),
         ("TENON_VIEW_C", view_flag::C),
         ("TENON_VIEW_WRITTEN", view_flag::WRITTEN),

@@ -178,7 +178,7 @@ pub fn variables(signature: &str) -> Vec<Vec<String>> {
     found.into_iter().map(|(_, types)| types).collect()
 }
 
-/// The types of a dtype, or of a group of them; None if there is none.
+/// The types of a dtype, or of a group of them; None if Rust has no such type.
 fn rust_types(dtype: &str) -> Option<Vec<&'static str>> {
     const INTEGERS: [&str; 8] = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"];
     Some(match dtype {

@@ -30,6 +30,7 @@ pub enum Kind {
     Bytes,
     Strs,
     Dtype,
+    Callable,
 }
 
 /// A part of the text.
@@ -80,7 +81,7 @@ pub struct Slot {
     pub dtype: Dtype,
     /// The index of the dtype variable, or -1.
     pub variable: i32,
-    /// The name of the class of an object.
+    /// The name of the class of an object, or the signature of a callable.
     pub class: Span,
     /// Of an enum: the first string, and how many there are.
     pub choices_at: usize,

@@ -43,6 +43,9 @@ impl Parser {
     }
 
     const fn head(&mut self) -> bool {
+        if self.r.peek(0) == b'(' {
+            return true; // the signature of a callable has no name
+        }
         let word = self.r.next_word();
         if word.length == 0 || self.r.byte(word.start).is_ascii_digit() {
             return self.r.fail(word.start, "expected the name of the function");
@@ -212,7 +215,7 @@ impl Parser {
             return self.tensor(slot, result);
         }
         self.r.next_word();
-        if matches!(slot.kind, Kind::Handle) {
+        if matches!(slot.kind, Kind::Handle | Kind::Callable) {
             if !self.r.expect(b'(', "expected '('") || !self.r.quoted(&mut slot.class) {
                 return false;
             }
@@ -245,7 +248,7 @@ impl Parser {
     }
 
     const fn simple(&self, word: Span) -> Kind {
-        const NAMES: [(&str, Kind); 12] = [
+        const NAMES: [(&str, Kind); 13] = [
             ("int", Kind::Int),
             ("float", Kind::Float),
             ("bool", Kind::Bool),
@@ -258,6 +261,7 @@ impl Parser {
             ("bytes", Kind::Bytes),
             ("strs", Kind::Strs),
             ("dtype", Kind::Dtype),
+            ("callable", Kind::Callable),
         ];
         let mut i = 0;
         while i < NAMES.len() {

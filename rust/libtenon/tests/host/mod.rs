@@ -214,7 +214,6 @@ static HOST: Host = Host {
     result_handle: Some(result_handle),
     result_str: Some(result_str),
     scratch: None,
-    parallel_for: None,
     cancelled: None,
     extension: None,
     find: None,
@@ -224,6 +223,7 @@ static HOST: Host = Host {
     result_list: None,
     parallel: Some(parallel),
     result_push: None,
+    callback: None,
 };
 
 pub fn find<'a>(module: &'a Module, name: &str) -> &'a Function {

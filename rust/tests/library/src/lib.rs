@@ -21,8 +21,8 @@ mod rust_kernels {
 
     use super::Mode;
     use tenon::{
-        AnyTensor, AnyTensorMut, Bf16, Bool, Call, Cells, CellsMut, Error, Kept, List, ListMut, Open,
-        OpenList, Out, OutList, Owned, Result, Shared, View, ViewMut,
+        AnyTensor, AnyTensorMut, Bf16, Bool, Call, Callback, Cells, CellsMut, Error, Kept, List, ListMut,
+        Open, OpenList, Out, OutList, Owned, Result, Shared, View, ViewMut,
     };
 
     /// Returns a*x + y.
@@ -181,6 +181,17 @@ mod rust_kernels {
     #[function("copy_bytes(x: any[n] c, y: u8[m] rw) -> int")]
     fn copy_bytes(x: AnyTensor, y: AnyTensorMut) -> i64 {
         (x.len() + y.len()) as i64
+    }
+
+    #[function("fold(f: callable('(sum: float, i: int) -> float'), n: int) -> float")]
+    fn fold(f: Callback<(f64, i64), f64>, n: i64) -> Result<f64> {
+        (0..n).try_fold(0.0, |sum, i| f.call((sum, i)))
+    }
+
+    #[function("visit(x: f64[n], f: callable('(x: f64[n])')) -> float?")]
+    fn visit(x: AnyTensor, f: Callback<(AnyTensor,), ()>) -> Result<Option<f64>> {
+        f.call((x,))?;
+        Ok(x.cells::<f64, 1>().map(|cells| cells.iter().sum()))
     }
 
     // -------------------------------------------------------------------------------------------------------- failures
