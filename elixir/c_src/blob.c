@@ -119,8 +119,8 @@ static void visit_tensor(owner_walk *w, tenon_nif_tensor *pinned)
     if (rank <= w->rank)
         return;
     if (w->storage)
-        enif_release_resource(w->storage);
-    enif_keep_resource(storage);
+        tenon_nif_storage_release(w->storage);
+    tenon_nif_storage_keep(storage);
     w->storage = storage;
     w->rank = rank;
 }
@@ -408,7 +408,7 @@ static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool
     /* If a tensor is the only owner, its storage keeps everything alive. */
     bool alone = w->storage && (tenon_nif_is_tensor(w->env, owner) || enif_is_ref(w->env, owner));
     if (w->rank == OWNER_WHOLE || alone) {
-        enif_keep_resource(w->storage);
+        tenon_nif_storage_keep(w->storage);
         return w->storage;
     }
     if (w->words > budget)
@@ -459,9 +459,9 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
                               has_owner && storage != w.storage ? (uint64_t)(extent.high - extent.low) : 0);
     tenon_tensor_release(tensor);
     if (storage)
-        enif_release_resource(storage);
+        tenon_nif_storage_release(storage);
     if (w.storage)
-        enif_release_resource(w.storage);
+        tenon_nif_storage_release(w.storage);
     return result;
 }
 

@@ -19,7 +19,7 @@ static void give_back(void *owner)
         tenon_nif_write_end(share->storage);
     else
         tenon_nif_read_end(share->storage);
-    enif_release_resource(share->storage);
+    tenon_nif_storage_release(share->storage);
     enif_free(share);
 }
 
@@ -38,7 +38,7 @@ static int32_t export_view(tenon_nif_tensor *tensor, bool written, void **out)
         return TENON_NIF_E_MEMORY;
     }
     *owner = (lent){tensor->storage, written};
-    enif_keep_resource(tensor->storage);
+    tenon_nif_storage_keep(tensor->storage);
     if (!written)
         view.flags |= TENON_READ_ONLY;
     if (tenon_tensor_from_view(&view, owner, give_back, &whole, NULL)) {
@@ -160,7 +160,7 @@ bool tenon_nif_adopt(ErlNifEnv *env, tenon_tensor *tensor, const char *function,
         *out = storage;
         return true;
     }
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return false;
 }
 
@@ -201,6 +201,6 @@ TENON_NIF(from_resource)
     tenon_extent extent = tenon_view_extent(tenon_tensor_view(tensor));
     result = tenon_nif_charged(env, tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage)),
                                (uint64_t)(extent.high - extent.low));
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return result;
 }

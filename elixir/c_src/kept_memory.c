@@ -20,7 +20,7 @@ static bool share_argument(tenon_nif_frame *f, int32_t index, tenon_tensor **ten
                tenon_nif_share_binary(f->reader.env, parts[0], &o->view, tensor, storage, &ignored);
     *tensor = tenon_tensor_retain(o->pinned->tensor);
     *storage = o->pinned->storage;
-    enif_keep_resource(*storage);
+    tenon_nif_storage_keep(*storage);
     return true;
 }
 
@@ -36,7 +36,7 @@ static void release_kept(tenon_kept *base)
     kept *k = (kept *)(void *)base;
     tenon_nif_read_end(k->storage);
     tenon_tensor_release(k->tensor);
-    enif_release_resource(k->storage);
+    tenon_nif_storage_release(k->storage);
     free(k);
 }
 
@@ -52,7 +52,7 @@ tenon_kept *tenon_nif_keep_argument(tenon_frame *base, int32_t index)
     }
     if (tenon_nif_read_begin(k->storage) != TENON_NIF_GRANTED) {
         tenon_tensor_release(k->tensor);
-        enif_release_resource(k->storage);
+        tenon_nif_storage_release(k->storage);
         free(k);
         tenon_fail(
             &base->call, TENON_EINVAL,
@@ -96,7 +96,7 @@ static bool make_library_result(tenon_nif_frame *f, int32_t index, tenon_nif_hel
     else
         f->returned_bytes += (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
     *out = tenon_nif_make_tensor(f->reader.env, tenon_tensor_retain(tensor), storage);
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return true;
 }
 
@@ -122,7 +122,7 @@ static bool copy_shown(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
     (void)tenon_nif_freeze(storage);
     storage->copied = true;
     *out = tenon_nif_make_tensor(f->reader.env, tenon_tensor_retain(tensor), storage);
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return true;
 }
 
@@ -146,7 +146,7 @@ static bool make_shown(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
         *out = tenon_nif_make_tensor(f->reader.env, tensor, storage);
         done = true;
     }
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return done;
 }
 

@@ -56,8 +56,14 @@ tenon_status tenon_nif_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *sha
     int64_t numel, size;
     block *b;
     if (tenon_shape_numel(ndim, shape, &numel, NULL) || __builtin_mul_overflow(numel, dtype.bits / 8, &size) ||
-        size < TENON_NIF_CHARGED_BYTES || size > INT64_MAX - ALIGNMENT)
+        size > INT64_MAX - ALIGNMENT)
         return tenon_tensor_alloc(dtype, ndim, shape, options, out, err);
+    if (size < TENON_NIF_CHARGED_BYTES) { /* the C library's calloc has no fast path for small blocks */
+        tenon_status status = tenon_tensor_alloc(dtype, ndim, shape, 0, out, err);
+        if (!status && (options & TENON_ZEROED))
+            memset(tenon_tensor_view(*out)->data, 0, (size_t)size);
+        return status;
+    }
     if (alloc_block((size_t)size, options & TENON_ZEROED, &b))
         return tenon_error_set(err, TENON_ENOMEM, "no memory for %lld bytes", (long long)size);
     size_t skipped = (ALIGNMENT - (uintptr_t)b->bytes.data % ALIGNMENT) % ALIGNMENT;

@@ -170,8 +170,8 @@ ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *f
 /* Read the arguments (shape, type) of a new tensor. On failure returns false and sets *error. */
 bool tenon_nif_get_layout(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char *function, int32_t *ndim,
                           int64_t shape[TENON_MAX_NDIM], tenon_dtype *dtype, ERL_NIF_TERM *error);
-/* Whether these arguments are valid and ask for so many bytes that a dirty scheduler should fill them. */
-bool tenon_nif_is_large(ErlNifEnv *env, const ERL_NIF_TERM argv[]);
+/* Whether the shape is valid and has so many bytes that a dirty scheduler should fill them. */
+bool tenon_nif_is_large(int32_t ndim, const int64_t *shape, tenon_dtype dtype);
 /* Whether values of this type can be terms: all but f128, opaque and 128-bit integers. */
 bool tenon_nif_type_has_terms(tenon_dtype dtype);
 
@@ -262,9 +262,14 @@ typedef struct tenon_nif_shared {
     tenon_status (*name)(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE], tenon_error *err);
 } tenon_nif_shared;
 
-/* A resource. Tensors and binaries keep it alive (enif_keep_resource); its destructor releases the memory. Only the
- * state ever changes. */
+typedef struct tenon_nif_tensor tenon_nif_tensor;
+
+/* A resource, or a part of the first tensor on it: a second resource would double the time that a small result takes.
+ * Tensors and binaries keep it alive (tenon_nif_storage_keep); the memory is released with the last of them. Only the state
+ * and the count ever change. */
 typedef struct tenon_nif_storage {
+    tenon_nif_tensor *home;  /* the tensor that it is a part of; NULL: it is a resource by itself */
+    _Atomic int64_t users;   /* with a home: the shares, of which the home has one as long as it is not released */
     _Atomic uint64_t *state; /* only for the functions below; each block of memory has one state */
     _Atomic uint64_t own_state;
     tenon_nif_origin origin;
@@ -283,12 +288,19 @@ typedef struct tenon_nif_storage {
  * the memory is not large, so the reaper does it.
  *
  * Ownership: takes `root` and `env`. NULL: no memory, nothing was taken.
- * Release:   enif_release_resource. */
+ * Release:   tenon_nif_storage_release. */
 tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
                                            ERL_NIF_TERM owner);
 
+/* Another share of the storage, and its end. Any thread. */
+void tenon_nif_storage_keep(tenon_nif_storage *storage);
+void tenon_nif_storage_release(tenon_nif_storage *storage);
+
 /* Make `storage`, which is new, share the state of `within`, which contains all of its memory. Keeps `within` alive. */
 void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *within);
+
+/* A binary that refers to bytes of the storage, which is frozen, and keeps its memory alive. */
+ERL_NIF_TERM tenon_nif_storage_binary(ErlNifEnv *env, tenon_nif_storage *storage, const void *data, size_t size);
 
 typedef enum tenon_nif_access { TENON_NIF_GRANTED, TENON_NIF_BUSY, TENON_NIF_READONLY } tenon_nif_access;
 
@@ -315,12 +327,12 @@ ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, con
 /* ---------------------------------------------------------------------------------------------------------- tensors */
 
 /* A resource. `tensor` is valid while it is pinned. */
-typedef struct tenon_nif_tensor {
+struct tenon_nif_tensor {
     _Atomic int64_t pins; /* one belongs to the handle itself, until it is released */
     _Atomic bool released;
     tenon_tensor *tensor;
-    tenon_nif_storage *storage;
-} tenon_nif_tensor;
+    tenon_nif_storage *storage; /* one share */
+};
 
 /* The tensor of a %Tenon.Tensor{}, pinned: it is not freed before tenon_nif_tensor_unpin, even if another process
  * releases it. Trusts only the field `ref`. NULL: *error is {:error, …} with :released, :stale, {:not_local, node} or
@@ -346,7 +358,7 @@ bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term);
  * Ownership: takes `tensor`; keeps the storage alive with a reference of its own. */
 ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_nif_storage *storage);
 
-/* The same for a tensor of tenon_nif_alloc: makes its storage, and charges for it. Returns the struct, or {:error, …} if
+/* The same for a tensor of tenon_nif_alloc: makes its storage, as a part of the tensor, and charges for it. Returns the struct, or {:error, …} if
  * there is no memory.
  *
  * Ownership: takes `tensor`, even on failure. */
@@ -392,7 +404,7 @@ TENON_NIF(from_resource); /* ref, module, type, immutable -> {:ok, t} */
 /* Make a storage for foreign memory, after checking that the bridge has its type and that its elements are aligned.
  *
  * Ownership: takes `tensor`, even on failure.
- * Release:   enif_release_resource(*out). */
+ * Release:   tenon_nif_storage_release(*out). */
 bool tenon_nif_adopt(ErlNifEnv *env, tenon_tensor *tensor, const char *function, const char *argument,
                      tenon_nif_storage **out, ERL_NIF_TERM *error);
 

@@ -21,7 +21,7 @@ static ERL_NIF_TERM make_shared(ErlNifEnv *env, tenon_tensor *tensor, bool immut
     if (immutable)
         (void)tenon_nif_freeze(storage);
     ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return tenon_nif_charged(env, tenon_nif_ok(env, term), bytes > DESCRIPTOR_CHARGE ? bytes : DESCRIPTOR_CHARGE);
 }
 
@@ -47,7 +47,12 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 TENON_NIF(shared_zeros)
 {
-    return tenon_nif_is_large(env, argv) ? tenon_nif_dirty(env, "zeros", zeros, argc, argv) : zeros(env, argc, argv);
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    tenon_dtype dtype;
+    bool is_large = tenon_nif_get_dims(env, argv[0], &ndim, shape) && tenon_nif_get_type(env, argv[1], &dtype) &&
+                    tenon_nif_is_large(ndim, shape, dtype);
+    return is_large ? tenon_nif_dirty(env, "zeros", zeros, argc, argv) : zeros(env, argc, argv);
 }
 
 /* A frozen copy of a view, which the caller may read. */

@@ -86,43 +86,87 @@ static void reap_storage(void *owner)
     enif_free(reaped);
 }
 
-static void storage_destroy(ErlNifEnv *env, void *object)
+/* Its last user is gone. */
+static void end_storage(tenon_nif_storage *storage)
 {
-    (void)env;
-    tenon_nif_storage *storage = object;
     if (storage->reaped)
         tenon_nif_reap(&storage->reaped->node, reap_storage, storage->reaped);
     else
         release_root(storage->root, storage->env);
     if (storage->within)
-        enif_release_resource(storage->within);
+        tenon_nif_storage_release(storage->within);
 }
 
-tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
-                                           ERL_NIF_TERM owner)
+static void storage_destroy(ErlNifEnv *env, void *object)
 {
-    const tenon_view *view = tenon_tensor_view(root);
-    tenon_nif_reaped *reaped = NULL;
-    if (slow || (origin == TENON_NIF_OURS && tenon_view_nbytes(view) >= TENON_NIF_REAPED_BYTES)) {
-        reaped = enif_alloc(sizeof *reaped);
-        if (!reaped)
-            return NULL;
+    (void)env;
+    end_storage(object);
+}
+
+void tenon_nif_storage_keep(tenon_nif_storage *storage)
+{
+    if (storage->home)
+        atomic_fetch_add_explicit(&storage->users, 1, memory_order_relaxed);
+    enif_keep_resource(storage->home ? (void *)storage->home : storage);
+}
+
+/* The end of a share that does not keep the resource: that of its home. */
+static void drop_share(tenon_nif_storage *storage)
+{
+    if (atomic_fetch_sub_explicit(&storage->users, 1, memory_order_acq_rel) == 1)
+        end_storage(storage);
+}
+
+void tenon_nif_storage_release(tenon_nif_storage *storage)
+{
+    tenon_nif_tensor *home = storage->home;
+    if (home)
+        drop_share(storage);
+    enif_release_resource(home ? (void *)home : storage);
+}
+
+/* Makes the job for the reaper, if there will be one. False: no memory. */
+static bool plan_release(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env, tenon_nif_reaped **out)
+{
+    *out = NULL;
+    if (!slow && (origin != TENON_NIF_OURS || tenon_view_nbytes(tenon_tensor_view(root)) < TENON_NIF_REAPED_BYTES))
+        return true;
+    tenon_nif_reaped *reaped = *out = enif_alloc(sizeof *reaped);
+    if (reaped) {
         reaped->root = root;
         reaped->env = env;
     }
-    tenon_nif_storage *storage = enif_alloc_resource(storage_type, sizeof *storage);
+    return reaped != NULL;
+}
+
+static void init_storage(tenon_nif_storage *storage, tenon_tensor *root, tenon_nif_origin origin,
+                         tenon_nif_reaped *reaped)
+{
+    storage->home = NULL;
     storage->origin = origin;
-    storage->readonly = (view->flags & TENON_READ_ONLY) != 0;
+    storage->readonly = (tenon_tensor_view(root)->flags & TENON_READ_ONLY) != 0;
     storage->copied = false;
     storage->unowned = false;
     storage->root = root;
-    storage->env = env;
-    storage->owner = owner;
+    storage->env = NULL;
+    storage->owner = 0;
     storage->reaped = reaped;
     storage->within = NULL;
     storage->shared = NULL;
     storage->state = &storage->own_state;
     atomic_init(&storage->own_state, 0);
+}
+
+tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
+                                           ERL_NIF_TERM owner)
+{
+    tenon_nif_reaped *reaped;
+    if (!plan_release(root, origin, slow, env, &reaped))
+        return NULL;
+    tenon_nif_storage *storage = enif_alloc_resource(storage_type, sizeof *storage);
+    init_storage(storage, root, origin, reaped);
+    storage->env = env;
+    storage->owner = owner;
     if (origin == TENON_NIF_BINARY)
         (void)tenon_nif_freeze(storage);
     return storage;
@@ -130,11 +174,24 @@ tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin 
 
 void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *within)
 {
-    enif_keep_resource(within);
+    tenon_nif_storage_keep(within);
     storage->within = within;
     storage->state = within->state;
     storage->readonly |= within->readonly;
     storage->unowned |= within->unowned;
+}
+
+ERL_NIF_TERM tenon_nif_storage_binary(ErlNifEnv *env, tenon_nif_storage *storage, const void *data, size_t size)
+{
+    if (!storage->home)
+        return enif_make_resource_binary(env, storage, data, size);
+    /* A binary keeps a resource alive. That must not be the tensor, which can be released. */
+    tenon_nif_storage *part = enif_alloc_resource(storage_type, sizeof *part);
+    init_storage(part, tenon_tensor_retain(storage->root), storage->origin, NULL);
+    tenon_nif_storage_share(part, storage);
+    ERL_NIF_TERM binary = enif_make_resource_binary(env, part, data, size);
+    enif_release_resource(part);
+    return binary;
 }
 
 /* The state: three flags, and the number of readers above them. */
@@ -225,9 +282,12 @@ void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor)
 {
     if (atomic_fetch_sub_explicit(&tensor->pins, 1, memory_order_acq_rel) != 1)
         return;
-    /* The storage is last, because its destructor decides which thread releases the memory. */
+    /* The storage is last, because it decides which thread releases the memory. */
     tenon_tensor_release(tensor->tensor);
-    enif_release_resource(tensor->storage);
+    if (tensor->storage->home == tensor)
+        drop_share(tensor->storage);
+    else
+        tenon_nif_storage_release(tensor->storage);
 }
 
 bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
@@ -347,14 +407,14 @@ bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term)
            enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference) && enif_is_ref(env, reference);
 }
 
-ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_nif_storage *storage)
+/* The %Tenon.Tensor{} of a new resource, which the term keeps alive from then on. */
+static ERL_NIF_TERM make_struct(ErlNifEnv *env, tenon_nif_tensor *handle, tenon_tensor *tensor,
+                                tenon_nif_storage *storage)
 {
-    tenon_nif_tensor *handle = enif_alloc_resource(tensor_type, sizeof *handle);
     atomic_init(&handle->pins, 1);
     atomic_init(&handle->released, false);
     handle->tensor = tensor;
     handle->storage = storage;
-    enif_keep_resource(storage);
     ERL_NIF_TERM reference = enif_make_resource(env, handle), term;
     enif_release_resource(handle);
     const tenon_view *view = tenon_tensor_view(tensor);
@@ -375,18 +435,31 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
     return term;
 }
 
+ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_nif_storage *storage)
+{
+    tenon_nif_storage_keep(storage);
+    return make_struct(env, enif_alloc_resource(tensor_type, sizeof(tenon_nif_tensor)), tensor, storage);
+}
+
+/* A tensor and its storage: one resource. */
+typedef struct owned_tensor {
+    tenon_nif_tensor handle; /* first */
+    tenon_nif_storage storage;
+} owned_tensor;
+
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function)
 {
-    tenon_nif_storage *storage =
-        tenon_nif_publish(env, tensor) ? tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, false, NULL, 0) : NULL;
-    if (!storage) {
+    tenon_nif_reaped *reaped;
+    if (!tenon_nif_publish(env, tensor) || !plan_release(tensor, TENON_NIF_OURS, false, NULL, &reaped)) {
         tenon_tensor_release(tensor);
         return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",
                                function);
     }
-    ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
-    enif_release_resource(storage);
-    return term;
+    owned_tensor *owned = enif_alloc_resource(tensor_type, sizeof *owned);
+    init_storage(&owned->storage, tensor, TENON_NIF_OURS, reaped);
+    owned->storage.home = &owned->handle;
+    atomic_init(&owned->storage.users, 1);
+    return make_struct(env, &owned->handle, tenon_tensor_retain(tensor), &owned->storage);
 }
 
 TENON_NIF(release)

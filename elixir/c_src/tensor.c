@@ -202,7 +202,7 @@ static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
         (void)tenon_nif_freeze(storage);
     ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
     bool copied = storage->copied;
-    enif_release_resource(storage);
+    tenon_nif_storage_release(storage);
     return tenon_nif_charged(env, tenon_nif_ok(env, term), copied ? r.bytes.size : 0);
 }
 
@@ -232,7 +232,7 @@ static ERL_NIF_TERM make_shared_binary(ErlNifEnv *env, const tenon_view *view, s
     if (storage->origin == TENON_NIF_BINARY)
         binary = enif_make_copy(env, storage->owner);
     else if (!tenon_nif_binary_of(env, storage->root, &binary))
-        return enif_make_resource_binary(env, storage, view->data, size);
+        return tenon_nif_storage_binary(env, storage, view->data, size);
     enif_inspect_binary(env, binary, &bytes);
     if (size == bytes.size)
         return binary;
@@ -337,9 +337,9 @@ TENON_NIF(to_binary)
 
 /* ----------------------------------------------------------------------------------------------------------- others */
 
-static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+/* go_dirty is set if the caller should be on a dirty scheduler, and is not: the result means nothing then. */
+static ERL_NIF_TERM make_zeros(ErlNifEnv *env, const ERL_NIF_TERM argv[], bool dirty, bool *go_dirty)
 {
-    (void)argc;
     const char *function = "zeros";
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
@@ -349,6 +349,9 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     ERL_NIF_TERM error;
     if (!tenon_nif_get_layout(env, argv, function, &ndim, shape, &dtype, &error))
         return error;
+    *go_dirty = !dirty && tenon_nif_is_large(ndim, shape, dtype);
+    if (*go_dirty)
+        return 0;
     if (tenon_nif_alloc(dtype, ndim, shape, TENON_ZEROED, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "shape");
     uint64_t bytes = (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
@@ -356,9 +359,18 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     return enif_is_map(env, term) ? tenon_nif_charged(env, tenon_nif_ok(env, term), bytes) : term;
 }
 
+static ERL_NIF_TERM zeros_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    bool ignored;
+    return make_zeros(env, argv, true, &ignored);
+}
+
 TENON_NIF(zeros)
 {
-    return tenon_nif_is_large(env, argv) ? tenon_nif_dirty(env, "zeros", zeros, argc, argv) : zeros(env, argc, argv);
+    bool go_dirty = false;
+    ERL_NIF_TERM result = make_zeros(env, argv, false, &go_dirty);
+    return go_dirty ? tenon_nif_dirty(env, "zeros", zeros_dirty, argc, argv) : result;
 }
 
 TENON_NIF(writable)

@@ -193,13 +193,10 @@ bool tenon_nif_get_layout(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char 
     return false;
 }
 
-bool tenon_nif_is_large(ErlNifEnv *env, const ERL_NIF_TERM argv[])
+bool tenon_nif_is_large(int32_t ndim, const int64_t *shape, tenon_dtype dtype)
 {
-    int32_t ndim;
-    int64_t shape[TENON_MAX_NDIM], numel;
-    tenon_dtype dtype;
-    return tenon_nif_get_dims(env, argv[0], &ndim, shape) && !tenon_shape_numel(ndim, shape, &numel, NULL) &&
-           tenon_nif_get_type(env, argv[1], &dtype) && numel > TENON_NIF_DIRTY_BYTES / (dtype.bits / 8);
+    int64_t numel;
+    return !tenon_shape_numel(ndim, shape, &numel, NULL) && numel > TENON_NIF_DIRTY_BYTES / (dtype.bits / 8);
 }
 
 size_t tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
