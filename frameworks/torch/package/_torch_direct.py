@@ -258,7 +258,7 @@ def _store(kind: str, value: Any) -> Any:
 
 
 def _define(name: str, parameters: Sequence[str], given: dict[str, Any], lines: Sequence[str]) -> Callable[..., Any]:
-    """A function with this body. Its source has no text of the user's but names of parameters."""
+    """A function with this body. Only names of parameters become source code."""
     body = "".join(f"\n        {line}" for line in lines)
     source = f"def make({', '.join(given)}):\n    def {name}({', '.join(parameters)}):{body}\n    return {name}"
     made: dict[str, Any] = {}
