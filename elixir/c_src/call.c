@@ -431,6 +431,14 @@ static int warn(tenon_frame *base, int32_t index, const char *message)
     return 0;
 }
 
+/* A loop must not hold a scheduler that runs processes; on a dirty one it has the threads of OpenMP. */
+static int thread_count(tenon_frame *base)
+{
+    int type = enif_thread_type();
+    (void)base;
+    return type == ERL_NIF_THR_DIRTY_CPU_SCHEDULER || type == ERL_NIF_THR_DIRTY_IO_SCHEDULER ? 0 : 1;
+}
+
 static const tenon_client call_client = {
     .refuse = refuse,
     .describe = describe,
@@ -445,6 +453,7 @@ static const tenon_client call_client = {
     .describe_item = tenon_nif_describe_item,
     .make_item = tenon_nif_make_item,
     .open_item = tenon_nif_open_item,
+    .thread_count = thread_count,
 };
 
 static int run(tenon_nif_frame *f)

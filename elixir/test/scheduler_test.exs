@@ -114,6 +114,44 @@ defmodule Tenon.SchedulerTest do
     end)
   end
 
+  test "parallel loops have threads on a dirty scheduler only" do
+    code = """
+    #include <pthread.h>
+    #include <unistd.h>
+
+    static tenon_status note(void *context, int64_t begin, int64_t end)
+    {
+        usleep(2000); /* so that other threads come in */
+        for (int64_t i = begin; i < end; i++)
+            ((int64_t *)context)[i] = (int64_t)pthread_self();
+        return TENON_OK;
+    }
+
+    static tenon_status threads(tenon_call *call)
+    {
+        return tenon_parallel_for(call, 64, 1, note, tenon_result_data(call, 0, int64_t));
+    }
+
+    TENON_MODULE(loops, NULL,
+        TENON_FUNCTION_FLAGS("dirty() -> i64[64]", threads, NULL, TENON_RELEASE_LOCK),
+        TENON_FUNCTION_FLAGS("normal() -> i64[64]", threads, NULL, TENON_KEEP_LOCK))
+    """
+
+    path = Build.build_text!("loops", code)
+    Code.eval_string("defmodule Tenon.SchedulerTest.Loops do\n  use Tenon.Library, path: #{inspect(path)}\nend")
+    loops = Tenon.SchedulerTest.Loops
+    count = fn tensor -> tensor |> Tenon.to_list!() |> Enum.uniq() |> length() end
+
+    assert count.(apply(loops, :normal!, [])) == 1
+    dirty = count.(apply(loops, :dirty!, []))
+    if System.schedulers_online() > 1 and openmp?(), do: assert(dirty > 1), else: assert(dirty == 1)
+    # Several at once: one of them has the threads.
+    counts = 1..4 |> Enum.map(fn _ -> Task.async(fn -> count.(apply(loops, :dirty!, [])) end) end) |> Task.await_many()
+    assert Enum.all?(counts, &(&1 >= 1))
+  end
+
+  defp openmp?, do: File.read!("/proc/self/maps") =~ ~r/lib(g|i)?omp/
+
   test "+sssdcpu gives dirty schedulers the stack that a function needs" do
     path =
       Build.build_text!("stack", """

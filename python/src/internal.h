@@ -25,6 +25,8 @@
 void *tenon__py_loaded_library(const char *name);
 /* Store the address of a function in a library at `place`. False if the library has no such function. */
 bool tenon__py_symbol(void *library, const char *name, void *place);
+/* How many libraries have been loaded so far; 0 if the system does not say. */
+uint64_t tenon__py_load_count(void);
 /* Call it in the child after every later fork. Does nothing on systems without fork. */
 void tenon__py_after_fork(void (*in_child)(void));
 /* The time since some event in the past. */

@@ -164,17 +164,19 @@ int tenon_frame_load(tenon_frame *f, const tenon_client *client, const tenon_hos
 tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
 {
     tenon_frame *f = tenon__frame_of(call);
+    status = status == TENON_OK ? TENON_EFAILED : status;
+    if (!tenon__call_set_failed(call))
+        return status;
+    f->error = tenon_block_alloc(&f->blocks, sizeof *f->error, 0);
     if (!f->error)
-        f->error = tenon_block_alloc(&f->blocks, sizeof *f->error, 0);
-    if (f->error)
-        return tenon__call_fail(call, f->error, status, message, length);
-    call->flags |= TENON_CALL_FAILED;
-    return TENON_ENOMEM;
+        return TENON_ENOMEM;
+    tenon__call_fail(f->error, status, message, length);
+    return status;
 }
 
 void tenon__note_failure(tenon_call *call)
 {
-    if (!(call->flags & TENON_CALL_FAILED))
+    if (!tenon__call_has_failed(call))
         tenon_frame_host_fail(call, TENON_EFAILED, NULL, 0);
 }
 

@@ -30,9 +30,26 @@ void tenon__note_failure(tenon_call *call);
 
 /* The parts of the services that concern only the call. */
 
-/* Keep the first failure in `error`. */
-tenon_status tenon__call_fail(tenon_call *call, tenon_error *error, tenon_status status, const char *message,
-                              size_t length);
+/* Bodies of a parallel loop may fail on several threads at the same time; nothing else changes the flags meanwhile. */
+static inline uint32_t tenon__call_flags(tenon_call *call)
+{
+    return atomic_load_explicit((_Atomic uint32_t *)&call->flags, memory_order_relaxed);
+}
+
+static inline bool tenon__call_has_failed(tenon_call *call)
+{
+    return tenon__call_flags(call) & TENON_CALL_FAILED;
+}
+
+/* Fail the call. False: it has failed before. */
+static inline bool tenon__call_set_failed(tenon_call *call)
+{
+    _Atomic uint32_t *flags = (_Atomic uint32_t *)&call->flags;
+    return !(atomic_fetch_or_explicit(flags, TENON_CALL_FAILED, memory_order_relaxed) & TENON_CALL_FAILED);
+}
+
+/* Write the message of a failure to `error`. */
+void tenon__call_fail(tenon_error *error, tenon_status status, const char *message, size_t length);
 /* Complete `error` after a function that failed, or that returned `status`: it has a message even if the function gave
  * none. */
 void tenon__call_failure(const tenon_call *call, tenon_status status, tenon_error *error);

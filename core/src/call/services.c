@@ -68,13 +68,8 @@ void tenon_blocks_release(tenon_block *list)
 
 /* -------------------------------------------------------------------------------------------------------- failures */
 
-tenon_status tenon__call_fail(tenon_call *call, tenon_error *error, tenon_status status, const char *message,
-                              size_t length)
+void tenon__call_fail(tenon_error *error, tenon_status status, const char *message, size_t length)
 {
-    status = status == TENON_OK ? TENON_EFAILED : status;
-    if (call->flags & TENON_CALL_FAILED)
-        return status;
-    call->flags |= TENON_CALL_FAILED;
     error->status = status;
     error->function = NULL;
     size_t room = sizeof error->message - 1;
@@ -85,7 +80,6 @@ tenon_status tenon__call_fail(tenon_call *call, tenon_error *error, tenon_status
     error->message[tenon__whole_characters(error->message, shown)] = '\0';
     if (shown < length && message)
         tenon__truncate(error->message, sizeof error->message);
-    return status;
 }
 
 void tenon__call_failure(const tenon_call *call, tenon_status status, tenon_error *error)

@@ -20,7 +20,12 @@
  * without this folder. */
 #ifdef TENON__POSIX
 void tenon__at_fork(void (*before)(void), void (*after)(void));
+/* Remember this process, unless one is remembered already. A process that has another id was forked from it. */
+void tenon__process_note(void);
 #else
+static inline void tenon__process_note(void)
+{
+}
 static inline void tenon__at_fork(void (*before)(void), void (*after)(void))
 {
     (void)before;
@@ -102,6 +107,38 @@ int64_t tenon__clock_seconds(void);
 int tenon__process_id(void);
 /* The number of threads of this process, or 0 if the system does not say. */
 int tenon__thread_count(void);
+#endif
+
+/* --------------------------------------------------------------------------------------------------------- threads */
+
+#ifdef TENON__POSIX
+/* Whether tenon__process_note has remembered another process. */
+bool tenon__process_is_forked(void);
+/* A number that no other thread of the process has now. */
+uintptr_t tenon__thread_id(void);
+
+/* The threads that help with a loop. A helper that comes too late does not join. */
+typedef struct tenon__crew {
+    int members;
+    bool closed;
+} tenon__crew;
+
+bool tenon__crew_join(tenon__crew *crew);
+void tenon__crew_leave(tenon__crew *crew);
+/* Wait until all members have left. No thread can join after this. */
+void tenon__crew_close(tenon__crew *crew);
+
+/* An OpenMP runtime, by the functions that compilers call. */
+typedef struct tenon__openmp {
+    /* Call work(data) on that many threads, this one included, and wait for them. */
+    void (*parallel)(void (*work)(void *data), void *data, unsigned threads, unsigned flags);
+    int (*max_threads)(void);
+    int (*in_parallel)(void);
+} tenon__openmp;
+
+/* The runtime that is loaded, or else the system's, which is loaded now; NULL if there are none. One thread at a time may
+ * call it. */
+const tenon__openmp *tenon__openmp_find(void);
 #endif
 
 /* --------------------------------------------------------------------------------------------------- shared memory */

@@ -330,7 +330,9 @@ static const tenon_client jax_client = {.refuse = jax_refuse,
                                         .run = jax_run,
                                         .warn = jax_warn,
                                         .describe_item = jax_describe_item,
-                                        .make_item = jax_make_item};
+                                        .make_item = jax_make_item,
+                                        .thread_count = tenon__jax_thread_count,
+                                        .schedule = tenon__jax_schedule};
 
 static const tenon_host jax_host = {TENON_HOST_SERVICES, .name = "jax"};
 
@@ -458,12 +460,6 @@ tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_fram
 }
 
 /* A call on a GPU: its device, its stream, and scratch memory. */
-
-static void jax_drop_error(const xla_api *api, xla_error *error)
-{
-    if (error && XLA_HAS(api, xla_api, destroy_error))
-        api->destroy_error(&(xla_error_destroy){.size = XLA_END(xla_error_destroy, error), .error = error});
-}
 
 /* The device and the stream of the call. XLA of JAX 0.6 and newer tells the device; in older ones it is
  * device 0. */

@@ -49,6 +49,13 @@ static inline const xla_buffer *jax_buffer(const xla_buffers *buffers, int64_t i
     return buffer && XLA_HAS(buffer, xla_buffer, dims) ? buffer : NULL;
 }
 
+/* Ignore an error of XLA, if there is one. */
+static inline void jax_drop_error(const xla_api *api, xla_error *error)
+{
+    if (error && XLA_HAS(api, xla_api, destroy_error))
+        api->destroy_error(&(xla_error_destroy){.size = XLA_END(xla_error_destroy, error), .error = error});
+}
+
 /* By XLA's number. Those that Tenon does not know have no bits, and so have those of less than a byte, which are stored
  * differently on each backend. */
 extern const tenon_dtype tenon__jax_dtypes[xla_dtype_end];
@@ -85,5 +92,9 @@ int tenon__jax_join_gpu(jax_frame *f);
 /* The client's `device_scratch`; and the end of it. */
 void *tenon__jax_device_scratch(tenon_frame *base, size_t bytes, tenon_device device);
 void tenon__jax_free_scratch(const jax_frame *f);
+
+/* The client's `thread_count` and `schedule`: XLA's threads. */
+int tenon__jax_thread_count(tenon_frame *base);
+int tenon__jax_schedule(tenon_frame *base, void (*task)(void *data), void *data);
 
 #endif

@@ -141,6 +141,21 @@ typedef struct xla_memory_free {
     void *data;
 } xla_memory_free;
 
+typedef struct xla_task_schedule {
+    size_t size;
+    xla_extension *extensions;
+    xla_context *context;
+    void (*task)(void *data);
+    void *data;
+} xla_task_schedule;
+
+typedef struct xla_thread_count {
+    size_t size;
+    xla_extension *extensions;
+    xla_context *context;
+    int64_t *count; /* out */
+} xla_thread_count;
+
 typedef struct xla_ordinal_get {
     size_t size;
     xla_extension *extensions;
@@ -162,7 +177,8 @@ typedef struct xla_api {
     void (*unused_types_and_state[4])(void);
     xla_error *(*allocate)(xla_memory_allocate *);
     xla_error *(*free)(xla_memory_free *);
-    void (*unused_threads[2])(void);
+    xla_error *(*schedule)(xla_task_schedule *);
+    xla_error *(*count_threads)(xla_thread_count *);
     void (*unused_futures[3])(void);
     void (*unused_run_id)(void);
     xla_error *(*get_ordinal)(xla_ordinal_get *); /* from JAX 0.6 on */

@@ -98,6 +98,8 @@ const void *tenon__py_torch_impl_of(PyObject *object);
 /* The shared library of torch, or NULL; the result of a function in it that only returns a number; and torch's numbers for
  * dtypes, one call of `found` for each. */
 void *tenon__py_torch_library(void);
+/* The number of threads that torch's loops use on this thread, or 0 if torch is not loaded. Needs no lock. */
+int tenon__py_torch_thread_count(void);
 bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
 void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
                             void *context);

@@ -387,4 +387,5 @@ const tenon__py_framework tenon__py_framework_torch = {
     .producer = &tenon__py_torch_producer,
     .as = TENON_PY_AS_TORCH,
     .table = tenon__py_torch_table,
+    .thread_count = tenon__py_torch_thread_count,
 };

@@ -267,13 +267,20 @@ static tenon_status kernel_run(tenon_frame *base)
     return base->call.function->call(&base->call);
 }
 
+static int kernel_thread_count(tenon_frame *base)
+{
+    (void)base;
+    return tenon__py_torch_thread_count();
+}
+
 static const tenon_client kernel_client = {.refuse = kernel_refuse,
                                            .describe = kernel_describe,
                                            .make_result = kernel_make_result,
                                            .open_result = kernel_open_result,
                                            .take_handle = kernel_take_handle,
                                            .device_scratch = kernel_device_scratch,
-                                           .run = kernel_run};
+                                           .run = kernel_run,
+                                           .thread_count = kernel_thread_count};
 
 static const tenon_host kernel_host = {TENON_HOST_SERVICES, .name = "torch", .extension = tenon__py_extension};
 

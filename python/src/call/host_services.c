@@ -266,16 +266,16 @@ void *tenon__py_device_scratch(tenon_frame *base, size_t bytes, tenon_device dev
 }
 
 /* Ctrl-C. Taking the lock back takes time: at most every 20 ms. */
-static int32_t host_cancelled(tenon_call *call)
+bool tenon__py_is_cancelled(tenon_frame *base)
 {
-    tenon__py_frame *f = tenon__py_frame_of(call->host_private);
+    tenon__py_frame *f = tenon__py_frame_of(base);
     if (f->exception)
-        return 1;
+        return true;
     struct timespec clock;
     timespec_get(&clock, TIME_UTC);
     int64_t now = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec, passed = now - f->cancel_checked_ns;
     if (passed >= 0 && passed < 20000000)
-        return 0;
+        return false;
     f->cancel_checked_ns = now;
     tenon__py_attach_call(f);
     /* A signal's handler is Python code, which may change an argument. */
@@ -285,10 +285,18 @@ static int32_t host_cancelled(tenon_call *call)
     return f->exception != NULL;
 }
 
+int tenon__py_thread_count(tenon_frame *base)
+{
+    (void)base;
+    int count = 0;
+    for (int i = 0; i < tenon__py_nframeworks && count == 0; i++)
+        count = tenon__py_frameworks[i]->thread_count ? tenon__py_frameworks[i]->thread_count() : 0;
+    return count;
+}
+
 const tenon_host tenon__py_host = {
     TENON_HOST_SERVICES,
     .name = "python",
-    .cancelled = host_cancelled,
     .extension = tenon__py_extension,
 };
 
@@ -317,7 +325,10 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     f.thread = NULL;
     f.stream_from = NULL;
     f.cancel_checked_ns = 0;
-    static const tenon_client load_client = {.refuse = tenon__py_refuse, .device_scratch = tenon__py_device_scratch};
+    static const tenon_client load_client = {.refuse = tenon__py_refuse,
+                                             .device_scratch = tenon__py_device_scratch,
+                                             .cancelled = tenon__py_is_cancelled,
+                                             .thread_count = tenon__py_thread_count};
     int result = tenon_frame_load(&f.base, &load_client, &tenon__py_host, module, state);
     if (result < 0) {
         if (PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt stays what it is */

@@ -302,6 +302,8 @@ int tenon__py_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, i
 int tenon__py_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *));
 int tenon__py_take_bytes(tenon_frame *base, int32_t index, const void *data, size_t length);
 void *tenon__py_device_scratch(tenon_frame *base, size_t bytes, tenon_device device);
+bool tenon__py_is_cancelled(tenon_frame *base);
+int tenon__py_thread_count(tenon_frame *base);
 /* Make a tensor result in the caller's framework: the client's `make_result`. -1 with an exception. */
 int tenon__py_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 /* A new array in the caller's framework for result `index`, or an item of it: a new reference, or NULL with an exception. */

@@ -170,6 +170,9 @@ typedef struct tenon__py_framework {
     int (*is_bool)(PyObject *object);
     /* Its exchange table, whose current stream tenon.Tensor's own table uses; NULL: it has none, or was not met yet. */
     const tenon_dl_exchange *(*table)(void);
+    /* How many threads its own loops would use on this thread; 0: it is not loaded, or does not say. Called without the
+     * interpreter's lock. */
+    int (*thread_count)(void);
     /* What tenon.Tensor has for its sake. */
     PyMethodDef *tensor_methods;
     PyGetSetDef *tensor_attributes;

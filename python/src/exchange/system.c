@@ -1,4 +1,6 @@
 /* What the bridge needs of the operating system, on POSIX and on Windows. */
+#define _GNU_SOURCE 1 /* dl_iterate_phdr */
+
 #include "../internal.h"
 
 #ifdef _WIN32
@@ -13,6 +15,11 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#else
+#include <link.h>
+#endif
 #endif
 
 #ifdef _WIN32
@@ -20,6 +27,11 @@
 void *tenon__py_loaded_library(const char *name)
 {
     return (void *)GetModuleHandleA(name);
+}
+
+uint64_t tenon__py_load_count(void)
+{
+    return 0;
 }
 
 bool tenon__py_symbol(void *library, const char *name, void *place)
@@ -54,6 +66,31 @@ void *tenon__py_aligned_alloc(size_t alignment, size_t size)
 }
 
 #else
+
+#ifdef __APPLE__
+
+uint64_t tenon__py_load_count(void)
+{
+    return _dyld_image_count();
+}
+
+#else
+
+static int read_load_count(struct dl_phdr_info *library, size_t size, void *count)
+{
+    (void)size;
+    *(uint64_t *)count = library->dlpi_adds;
+    return 1; /* it is the same in all of them */
+}
+
+uint64_t tenon__py_load_count(void)
+{
+    uint64_t count = 0;
+    dl_iterate_phdr(read_load_count, &count);
+    return count;
+}
+
+#endif
 
 void *tenon__py_loaded_library(const char *name)
 {

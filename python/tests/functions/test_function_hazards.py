@@ -123,7 +123,7 @@ def test_services_of_the_host():
     }
     TENON_MODULE(services, NULL, TENON_FUNCTION("services() -> bool, bool, bool, bool, bool", services, NULL))
     """
-    assert tenon.load(build(source, name="services.so")).services() == (False, True, False, False, False)
+    assert tenon.load(build(source, name="services.so")).services() == (True, True, False, False, False)
 
 
 def test_named_results_of_an_importable_module(kernels):

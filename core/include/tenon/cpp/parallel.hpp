@@ -16,12 +16,13 @@ namespace impl TENON__HIDDEN
 
 template <class Body> struct parallel_body {
     Body &body;
+    tenon_call *running;
 #ifdef TENON__EXCEPTIONS
     std::exception_ptr first; // that any thread caught
     unsigned char taken = 0;
 #endif
 
-    explicit parallel_body(Body &b) : body(b)
+    explicit parallel_body(Body &b) : body(b), running(call())
     {
     }
     void run(int64_t begin, int64_t end)
@@ -35,6 +36,7 @@ template <class Body> struct parallel_body {
     static tenon_status part(void *context, int64_t begin, int64_t end)
     {
         parallel_body &self = *static_cast<parallel_body *>(context);
+        call_scope scope(self.running);
 #ifdef TENON__EXCEPTIONS
         try {
             self.run(begin, end);
@@ -64,8 +66,8 @@ template <class Body> struct parallel_body {
 } // namespace impl
 
 // Calls body(begin, end), or body(i), for parts of 0 to count - 1, each of at least `grain` except the last, on several
-// threads if the host has them. An exception that the body throws ends the loop and is thrown again here. The body must
-// not use tenon::call().
+// threads if the process has them: see tenon_parallel_for. The first exception that a body throws ends the loop and is
+// thrown again here. The body may use tenon::call() for tenon_fail, tenon_cancelled and other loops only.
 template <class Body> TENON__HIDDEN void parallel_for(int64_t count, int64_t grain, Body &&body)
 {
     using type = typename std::remove_reference<Body>::type;
@@ -73,7 +75,7 @@ template <class Body> TENON__HIDDEN void parallel_for(int64_t count, int64_t gra
                   "the body of parallel_for takes (int64_t begin, int64_t end), or one int64_t");
     impl::parallel_body<type> all(body);
     // A thread that the function started has no call: it runs the loop alone.
-    tenon_status status = call()      ? tenon_parallel_for(call(), count, grain, all.part, &all)
+    tenon_status status = all.running ? tenon_parallel_for(all.running, count, grain, all.part, &all)
                           : count > 0 ? all.part(&all, 0, count)
                                       : TENON_OK;
 #ifdef TENON__EXCEPTIONS

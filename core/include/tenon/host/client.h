@@ -89,12 +89,20 @@ typedef struct tenon_client {
     /* Make result `index` of bytes, which the host copies, while the function runs; a second one replaces the first. Fails as
      * open_result does. NULL: the driver copies them into a block, and the result's value is that. */
     int (*take_bytes)(tenon_frame *frame, int32_t index, const void *data, size_t length);
+    /* Whether the caller has given up. Called on the thread of the call. NULL: the host does not know. */
+    bool (*cancelled)(tenon_frame *frame);
+    /* How many threads a parallel loop may use, the calling one included; 1: no others; 0: as many as OpenMP has. NULL: 0.
+     * Called on the thread of the call. */
+    int (*thread_count)(tenon_frame *frame);
+    /* The host has its own threads for loops if thread_count is not 0: run task(data) on one of them, now or later, once. Not
+     * 0: it cannot. Called on the thread of the call. NULL: loops run on the threads of OpenMP. */
+    int (*schedule)(tenon_frame *frame, void (*task)(void *data), void *data);
 } tenon_client;
 
 /* ------------------------------------------------------------------------------------------------ services of a host */
 
 /* The members of a tenon_host that are the same for every client: static const tenon_host host = {TENON_HOST_SERVICES,
- * .name = "mine"}; a host adds `cancelled` and `extension` if it has them. This is for C: in C++, assign the members. */
+ * .name = "mine"}; a host adds `extension` if it has it. This is for C: in C++, assign the members. */
 /* clang-format off */
 #define TENON_HOST_SERVICES                                                                                            \
     .size = sizeof(tenon_host), .minor = TENON_ABI_MINOR, .fail = tenon_frame_host_fail,                               \
@@ -102,8 +110,9 @@ typedef struct tenon_client {
     .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch,                                    \
     .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep,                                              \
     .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push,                      \
-    .result_bytes = tenon_frame_host_result_bytes, .result_list = tenon_frame_host_result_list,                         \
-    .callback = tenon_frame_host_callback
+    .result_bytes = tenon_frame_host_result_bytes, .result_list = tenon_frame_host_result_list,                        \
+    .callback = tenon_frame_host_callback, .cancelled = tenon_frame_host_cancelled,                                    \
+    .parallel = tenon_frame_host_parallel
 /* clang-format on */
 
 TENON_API tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length);
@@ -124,6 +133,11 @@ TENON_API tenon_kept *tenon_frame_host_arg_keep(tenon_call *call, int32_t index)
 TENON_API tenon_status tenon_frame_host_result_memory(tenon_call *call, int32_t index, void *data, int32_t ndim,
                                                       const int64_t *shape, const int64_t *strides, void *owner,
                                                       void (*release)(void *owner));
+
+TENON_API int32_t tenon_frame_host_cancelled(tenon_call *call);
+TENON_API tenon_status tenon_frame_host_parallel(tenon_call *call, int64_t count, int64_t grain,
+                                                 tenon_status (*body)(void *context, int64_t begin, int64_t end),
+                                                 void *context);
 
 /* ------------------------------------------------------------------------------------------------------------ text */
 

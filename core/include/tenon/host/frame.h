@@ -46,10 +46,12 @@ struct tenon_frame {
     tenon_error *error;             /* NULL until the function fails; one of the blocks */
     tenon_bindings bindings;        /* set by tenon_frame_match */
     struct tenon__checked *checked; /* one of the blocks; set only if call.flags has TENON__CALL_CHECKED */
+    struct tenon__loop *loop;       /* set only if call.flags has TENON__CALL_LOOP */
 };
 
-/* A bit of tenon_call.flags for the driver: the call is checked. */
+/* Bits of tenon_call.flags for the driver: the call is checked; a parallel loop of it runs on several threads. */
 #define TENON__CALL_CHECKED (1u << 31)
+#define TENON__CALL_LOOP    (1u << 30)
 
 /* ----------------------------------------------------------------------------------------------------------- begin */
 

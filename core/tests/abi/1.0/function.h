@@ -999,8 +999,10 @@ static inline bool tenon_cancelled(tenon_call *call)
 }
 
 /* Call body(context, begin, end) for parts of 0 to count - 1, each of at least `grain` except the last, on several
- * threads if the host has them, and otherwise for all at once on this thread. Returns the first status that is not
- * TENON_OK. The body must not use `call`. */
+ * threads if the process has them, and otherwise for all at once on this thread. One loop at a time has the threads.
+ * Returns when all parts have ended, with the first status that is not TENON_OK; after it no other part begins. The body
+ * may use `call` for tenon_fail, tenon_cancelled and tenon_parallel_for, and for nothing else. It must not be left by
+ * longjmp. */
 static inline tenon_status tenon_parallel_for(tenon_call *call, int64_t count, int64_t grain,
                                               tenon_status (*body)(void *context, int64_t begin, int64_t end),
                                               void *context)

@@ -64,6 +64,11 @@ SAME_FIELD(xla_memory_allocate, data, XLA_FFI_DeviceMemory_Allocate_Args, data);
 SAME_FIELD(xla_memory_free, context, XLA_FFI_DeviceMemory_Free_Args, ctx);
 SAME_FIELD(xla_memory_free, bytes, XLA_FFI_DeviceMemory_Free_Args, size);
 SAME_FIELD(xla_memory_free, data, XLA_FFI_DeviceMemory_Free_Args, data);
+SAME_FIELD(xla_task_schedule, context, XLA_FFI_ThreadPool_Schedule_Args, ctx);
+SAME_FIELD(xla_task_schedule, task, XLA_FFI_ThreadPool_Schedule_Args, task);
+SAME_FIELD(xla_task_schedule, data, XLA_FFI_ThreadPool_Schedule_Args, data);
+SAME_FIELD(xla_thread_count, context, XLA_FFI_ThreadPool_NumThreads_Args, ctx);
+SAME_FIELD(xla_thread_count, count, XLA_FFI_ThreadPool_NumThreads_Args, num_threads);
 
 SAME_FIELD(xla_api, size, XLA_FFI_Api, struct_size);
 SAME_FIELD(xla_api, version, XLA_FFI_Api, api_version);
@@ -73,6 +78,8 @@ SAME_FIELD(xla_api, destroy_error, XLA_FFI_Api, XLA_FFI_Error_Destroy);
 SAME_FIELD(xla_api, get_stream, XLA_FFI_Api, XLA_FFI_Stream_Get);
 SAME_FIELD(xla_api, allocate, XLA_FFI_Api, XLA_FFI_DeviceMemory_Allocate);
 SAME_FIELD(xla_api, free, XLA_FFI_Api, XLA_FFI_DeviceMemory_Free);
+SAME_FIELD(xla_api, schedule, XLA_FFI_Api, XLA_FFI_ThreadPool_Schedule);
+SAME_FIELD(xla_api, count_threads, XLA_FFI_Api, XLA_FFI_ThreadPool_NumThreads);
 #ifdef HAS_ORDINAL
 SAME_FIELD(xla_ordinal_get, context, XLA_FFI_DeviceOrdinal_Get_Args, ctx);
 SAME_FIELD(xla_ordinal_get, ordinal, XLA_FFI_DeviceOrdinal_Get_Args, device_ordinal);
