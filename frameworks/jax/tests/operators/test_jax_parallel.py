@@ -27,7 +27,7 @@ def test_xla_s_threads():
     """More than one, which no OpenMP runtime has: none is loaded."""
     code = BEGIN + """
 for call in (jax.jit(ops.threads_of), kernels.threads_of):
-    print(len(set(call(x).tolist())))
+    print(max(len(set(call(x).tolist())) for _ in range(8)))
 print(any("libgomp" in line or "libomp" in line for line in open("/proc/self/maps")))
 """
     *counts, openmp = run_python(code, LIBRARY).split()

@@ -19,8 +19,8 @@ import {second}
 kernels = tenon.load(sys.argv[1])
 
 def threads(n=64, **keywords):
-    ids = kernels.threads(n, **keywords).tolist()
-    return len(set(ids[:-1]))
+    # How many there are. On a busy machine a thread may come too late for a loop.
+    return max(len(set(kernels.threads(n, **keywords).tolist()[:-1])) for _ in range(8))
 """
 
 
@@ -100,7 +100,8 @@ if __name__ == "__main__":
     torch.set_num_threads(4)
     tenon.load(sys.argv[1]).threads(64)
     loader = torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context=sys.argv[2])
-    print([int(item) for item in loader], len(set(tenon.load(sys.argv[1]).threads(64).tolist()[:-1])))
+    print([int(item) for item in loader], 
+          max(len(set(tenon.load(sys.argv[1]).threads(64).tolist()[:-1])) for _ in range(8)))
 """
     )
     paths = os.pathsep.join(filter(None, [str(building.PACKAGE), os.environ.get("PYTHONPATH")]))
@@ -114,6 +115,6 @@ def test_a_kernel_in_c():
     code = """
     torch.set_num_threads(3)
     tenon.torch_ops(kernels, name="mine")
-    print(len(set(torch.ops.mine.threads_of(torch.ones(64)).tolist())))
+    print(max(len(set(torch.ops.mine.threads_of(torch.ones(64)).tolist())) for _ in range(8)))
     """
     assert run(code) == ["3"]
