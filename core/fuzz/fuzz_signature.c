@@ -144,10 +144,24 @@ static void check_lifetime(const tenon_signature *s, const tenon_parameter *item
     FUZZ_CHECK(s->params[item->owner].spec || (s->has_self && item->owner == 0));
 }
 
+/* Choices of integers, and dtypes. */
+static void check_value_kind(const tenon_signature *s, const tenon_parameter *item, bool is_result)
+{
+    bool is_int = item->kind == TENON_KIND_INT, is_dtype = item->kind == TENON_KIND_DTYPE;
+    FUZZ_CHECK(!is_result || (!item->integers && !is_dtype));
+    FUZZ_CHECK(!item->integers || (is_int && item->count > 1 && inside(s, item->integers + item->count - 1)));
+    FUZZ_CHECK(item->variable >= -1 && item->variable < s->names.ntypes && (item->variable < 0 || is_dtype));
+    FUZZ_CHECK(item->checked == (!is_result && (item->dim >= 0 || item->integers || item->variable >= 0)));
+    FUZZ_CHECK(item->value.kind != TENON_KIND_DTYPE || tenon_dtype_known(item->value.as.dtype));
+    const tenon_text *texts = item->value.kind == TENON_KIND_STRS ? item->value.as.list.data : NULL;
+    for (int64_t i = 0; texts && i < item->value.as.list.length; i++)
+        FUZZ_CHECK(inside(s, texts[i].data) && strlen(texts[i].data) == texts[i].length);
+}
+
 static void check_item(const tenon_signature *s, const tenon_parameter *item, bool is_result)
 {
     check_lifetime(s, item, is_result);
-    FUZZ_CHECK(item->kind > TENON_KIND_NONE && item->kind <= TENON_KIND_HANDLE);
+    FUZZ_CHECK(item->kind > TENON_KIND_NONE && item->kind <= TENON_KIND_CALLABLE);
     FUZZ_CHECK(item->flags < 1024 && inside(s, item->type) && *item->type);
     FUZZ_CHECK(item->name ? inside(s, item->name) && *item->name : is_result && !s->named_results);
     FUZZ_CHECK((item->spec != NULL) == (item->kind == TENON_KIND_TENSOR));
@@ -156,6 +170,7 @@ static void check_item(const tenon_signature *s, const tenon_parameter *item, bo
                                 (is_result || (inside(s, item->first) && strstr(item->first, "[0]")))));
     FUZZ_CHECK((item->handle != NULL) == (item->kind == TENON_KIND_HANDLE));
     FUZZ_CHECK((item->choices != NULL) == (item->kind == TENON_KIND_ENUM));
+    check_value_kind(s, item, is_result);
     FUZZ_CHECK(item->dim >= -1 && item->dim < s->names.ndims && (item->dim < 0 || item->kind == TENON_KIND_INT));
     for (int32_t i = 0; item->choices && i < item->count; i++)
         FUZZ_CHECK(inside(s, item->choices[i]));
@@ -314,6 +329,8 @@ static void call_it(fuzz_input *in, const tenon_signature *s)
         args[i].kind = s->params[i].kind;
         if (s->params[i].spec)
             args[i].as.view = &views[i];
+        else if (s->params[i].kind == TENON_KIND_DTYPE)
+            args[i].as.dtype = fuzz_number(in) % 2 ? TENON_F32 : TENON_I8;
         else
             args[i].as.integer = fuzz_number(in);
     }

@@ -174,10 +174,14 @@ _KINDS = {
     "tensor": "an array",
     "tensors": "a list of arrays",
     "int": "an integer",
+    "uint": "an integer from 0 to 2**64 - 1",
     "float": "a number",
+    "complex": "a complex number",
     "bool": "True or False",
     "str": "a string",
-    "bytes": "bytes",
+    "bytes": "bytes, or a buffer",
+    "strs": "strings",
+    "dtype": "a dtype",
     "enum": "one of these strings",
     "ints": "integers",
     "floats": "numbers",
@@ -231,7 +235,8 @@ def _notes(item: Parameter, tensor: TensorType | None) -> Iterator[str]:
     if item["kind"] == "handle":
         yield f"an object: {_code(item['handle'] or '')}"
     else:
-        yield f"{item['count']} {_KINDS[item['kind']]}" if item["count"] is not None else _KINDS[item["kind"]]
+        what = "one of these integers" if item["kind"] == "int" and item["choices"] else _KINDS[item["kind"]]
+        yield f"{item['count']} {what}" if item["count"] is not None else what
     if item["written"]:
         yield "written to"
     if tensor and "keep" in tensor["attributes"]:

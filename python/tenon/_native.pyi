@@ -80,7 +80,7 @@ class Parameter(TypedDict):
     optional: bool
     keyword_only: bool
     default: Optional[str]
-    choices: tuple[str, ...]
+    choices: Union[tuple[str, ...], tuple[int, ...]]
     handle: Optional[str]
     count: Optional[int]
     written: bool

@@ -40,6 +40,11 @@ def is_among(dtype: str, choices: Sequence[str]) -> bool:
     return dtype in choices or not set(choices).isdisjoint(kinds)
 
 
+def _variable(text: str) -> str:
+    """T of dtype(T), or ""."""
+    return text.partition("(")[2].partition(")")[0].strip()
+
+
 def has_gradients(choices: Sequence[str]) -> bool:
     return any(choice in ("any", "real") or choice[0] in "fbc" and choice != "bool" for choice in choices)
 
@@ -217,6 +222,20 @@ class Bindings:
     def fit_int(self, argument: str, value: Any) -> None:
         begin, known = f"{self.function}(): argument '{argument}' is {value}", self.dims[argument]
         self.check_equal(value, known, lambda: f"{begin}, but {argument} = {known}{self.source(argument)}")
+
+    def bind_dtype(self, argument: str, text: str, value: Any) -> None:
+        """The value of a parameter that is dtype(T); `text` is its type."""
+        variable = _variable(text)
+        if variable:
+            self.note(self.types, variable, short_name(value), argument)
+
+    def fit_dtype(self, argument: str, text: str, value: Any, choices: Mapping[str, Sequence[str]]) -> None:
+        variable, dtype = _variable(text), short_name(value)
+        begin = f"{self.function}(): argument '{argument}': expected {text}, got {dtype}, but {variable}"
+        if variable in choices and not is_among(dtype, choices[variable]):
+            raise TypeError(f"{begin} is one of {'|'.join(choices[variable])}")
+        if variable and self.types[variable] != dtype:
+            raise TypeError(f"{begin} = {self.types[variable]}{self.source(variable)}")
 
     def source(self, name: str, kind: str = "") -> str:
         return f" from argument '{self.origin[kind + name]}'"

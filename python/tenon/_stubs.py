@@ -33,7 +33,11 @@ _SOURCES = {
     "Iterator": "collections.abc",
     "Sequence": "collections.abc",
     "bool": "builtins",
+    "Buffer": "typing_extensions",
+    "PathLike": "os",
+    "SupportsComplex": "typing",
     "bytes": "builtins",
+    "complex": "builtins",
     "float": "builtins",
     "int": "builtins",
     "list": "builtins",
@@ -119,7 +123,7 @@ class _Stub:
         lines = [f"import {source} as {_alias(source)}\n" for source in sorted(whole)]
         for module in sorted({handle.rpartition(".")[0] for handle in self.handles} - {""}):
             lines.append(f"import {module} as {_alias(module)}{_MAY_BE_MISSING}")
-        for source in ("collections.abc", "typing"):
+        for source in ("collections.abc", "os", "typing", "typing_extensions"):
             names = [word for word in words if _SOURCES[word] == source and word not in self.hidden]
             if names:
                 lines.append(f"from {source} import {', '.join(names)}\n")
@@ -302,13 +306,25 @@ class _Stub:
             return self.array("Array")
         if kind == "tensors":
             return f"{self.word('Sequence')}[{self.array('Array')}]"
-        if kind in ("int", "ints"):
+        if kind == "int" and parameter["choices"]:
+            return f"{self.word('Literal')}[{', '.join(map(str, parameter['choices']))}]"
+        if kind == "complex":
+            return f"{self.word('Union')}[{self.word('SupportsComplex')}, {self.word('SupportsFloat')}, {self.word('SupportsIndex')}]"
+        if kind == "bytes":
+            return f"{self.word('Union')}[{self.word('Buffer')}, {self.array('Array')}]"
+        if kind == "str":
+            return f"{self.word('Union')}[{self.word('str')}, {self.word('PathLike')}[{self.word('str')}]]"
+        if kind == "strs":
+            return f"{self.word('Sequence')}[{self.word('str')}]"
+        if kind == "dtype":  # the types of the frameworks' dtypes have nothing in common
+            return self.word("Any")
+        if kind in ("int", "ints", "uint"):
             number = self.integer()
         elif kind in ("float", "floats"):
             number = self.word("SupportsFloat")
         else:
             return self.given_type(parameter)
-        return number if kind in ("int", "float") else self.list(kind, number)
+        return number if kind in ("int", "uint", "float") else self.list(kind, number)
 
     def list(self, kind: str, number: str) -> str:
         """The type that a list of numbers accepts. It is not Sequence, because to type checkers arrays are not sequences;
@@ -341,6 +357,10 @@ class _Stub:
             return self.word("Any")
         if kind == "tensors":
             return f"{self.word('list')}[{self.word('Any')}]"
+        if kind in ("ints", "floats", "strs"):
+            return f"{self.word('list')}[{self.word(kind[:-1])}]"
+        if kind == "uint":
+            return self.word("int")
         if kind == "enum":
             return f"{self.word('Literal')}[{', '.join(map(repr, parameter['choices']))}]"
         if kind == "handle":

@@ -559,6 +559,8 @@ bool tenon__torch_kernel_fits(const tenon__torch_api *api, const tenon__py_funct
         bool known = param->kind >= TENON_KIND_TENSOR && param->kind <= TENON_KIND_FLOATS;
         fits &= known && (api->kernels.optionals || !(param->flags & TENON_PARAMETER_OPTIONAL));
     }
+    for (int32_t i = 0; i < s->nresults; i++)
+        fits &= s->results[i].kind < TENON_KIND_COMPLEX;
     return fits;
 }
 

@@ -41,6 +41,29 @@ static void format_number(double value, char *out, size_t size)
     }
 }
 
+/* torch's number for a dtype, which its schemas have as the default of a ScalarType, or -1. */
+static int schema_dtype(tenon_dtype dtype)
+{
+    const struct {
+        tenon_dtype dtype;
+        int number;
+    } all[] = {{TENON_U8, 0},  {TENON_I8, 1},  {TENON_I16, 2}, {TENON_I32, 3},   {TENON_I64, 4},   {TENON_F16, 5},
+               {TENON_F32, 6}, {TENON_F64, 7}, {TENON_C64, 9}, {TENON_C128, 10}, {TENON_BOOL, 11}, {TENON_BF16, 15}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (tenon_dtype_equal(all[i].dtype, dtype))
+            return all[i].number;
+    return -1;
+}
+
+/* Whether torch's schemas can have the default. They read complex ones wrongly, and have no lists of strings. */
+static bool has_default(const tenon_parameter *param)
+{
+    const tenon_value *value = &param->value;
+    return value->kind == TENON_KIND_UINT    ? value->as.integer >= 0
+           : value->kind == TENON_KIND_DTYPE ? schema_dtype(value->as.dtype) >= 0
+                                             : value->kind != TENON_KIND_COMPLEX && value->kind != TENON_KIND_STRS;
+}
+
 /* A default in the syntax of torch. */
 static void add_default(schema_text *text, const tenon_parameter *param)
 {
@@ -77,6 +100,10 @@ static void add_default(schema_text *text, const tenon_parameter *param)
         format_number(param->value.as.number, number, sizeof number);
         add(text, number);
         break;
+    case TENON_KIND_DTYPE:
+        snprintf(number, sizeof number, "%d", schema_dtype(param->value.as.dtype));
+        add(text, number);
+        break;
     default:
         add(text, literal);
     }
@@ -89,7 +116,15 @@ static const char *schema_type(const tenon_parameter *param)
     case TENON_KIND_TENSORS: /* "[]" comes after the name of what is written */
         return "Tensor";
     case TENON_KIND_INT:
-        return "SymInt";
+        return param->integers ? "int" : "SymInt"; /* a choice is never a symbol */
+    case TENON_KIND_UINT:
+        return "int";
+    case TENON_KIND_COMPLEX:
+        return "complex";
+    case TENON_KIND_DTYPE:
+        return "ScalarType";
+    case TENON_KIND_STRS:
+        return "str[]";
     case TENON_KIND_FLOAT:
         return "float";
     case TENON_KIND_BOOL:
@@ -114,7 +149,12 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
     char alias[24] = "";
     if (!type) {
         tenon_error_set(err, TENON_EINVAL, "argument '%s' is %s, which operators do not accept", param->name,
-                        param->kind == TENON_KIND_CALLABLE ? "a callable" : "a handle");
+                        tenon__kind_name(param->kind));
+        return false;
+    }
+    if (!has_default(param)) {
+        tenon_error_set(err, TENON_EINVAL, "argument '%s' has the default %s, which torch's schemas cannot have",
+                        param->name, param->literal);
         return false;
     }
     if (param->flags & TENON_PARAMETER_KEEP) {
@@ -139,7 +179,9 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
 /* Why this cannot be a result of an operator. */
 static bool check_result(const tenon_parameter *result, tenon_error *err)
 {
-    bool number = result->kind == TENON_KIND_INT || result->kind == TENON_KIND_FLOAT || result->kind == TENON_KIND_BOOL;
+    bool number = result->kind == TENON_KIND_INT || result->kind == TENON_KIND_FLOAT ||
+                  result->kind == TENON_KIND_BOOL || result->kind == TENON_KIND_UINT ||
+                  result->kind == TENON_KIND_COMPLEX;
     bool tensors = result->kind == TENON_KIND_TENSOR || result->kind == TENON_KIND_TENSORS;
     if (result->items && (result->flags & TENON_PARAMETER_OPEN))
         tenon_error_set(err, TENON_EINVAL, "a result is of type %s, and torch has to know its length before the call",

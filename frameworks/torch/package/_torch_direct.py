@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # The letters of frameworks/torch/ops/direct_call.c; a capital letter stands for an optional parameter.
 _LETTERS = {"tensor": "t", "float": "f", "int": "i", "bool": "b", "str": "s", "enum": "s", "floats": "m", "ints": "n"}
+_LETTERS.update(dict.fromkeys(("uint", "complex", "dtype", "strs"), "o"))  # torch looks at these itself
 # What torch makes of such an argument before a kernel or a backward sees it.
 _STORED = {"float": float, "floats": list, "ints": list}
 _DEVICES = ("CPU", "CUDA")
@@ -61,7 +62,8 @@ def make_function(operator: _Operator, direct: bool) -> Callable[..., Any]:
 
 def _parameters(operator: _Operator) -> list[inspect.Parameter]:
     own = inspect.signature(operator.function).parameters.values()
-    return [p for p in own if p.name not in ("out", "like")]  # reserved: no parameter has these names
+    given = [p for p in own if p.name not in ("out", "like")]  # reserved: no parameter has these names
+    return [p.replace(default=operator.dtypes[p.name]) if p.name in operator.dtypes else p for p in given]
 
 
 def _by_name(parameters: Sequence[inspect.Parameter]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 from tenon import _torch_native
 from tenon._library import Refused, functions_of, make_operators
 from tenon._torch_native import torch_info
-from tenon._signature_shapes import Tensor, has_gradients, result_title
+from tenon._signature_shapes import Tensor, has_gradients, result_title, short_name
 from tenon._torch_direct import make_function, start_watch
 from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 Backward = Union[str, Callable[..., Any], "tuple[Callable[..., Any], Callable[..., Any]]"]
 
-_NUMBERS = {"int": "int64", "float": "float64", "bool": "bool"}  # results without dimensions
+# Results without dimensions.
+_NUMBERS = {"int": "int64", "float": "float64", "bool": "bool", "uint": "int64", "complex": "complex128"}
 _KEYS = {
     "cpu": "CPU",
     "cuda_host": "CPU",
@@ -198,6 +200,9 @@ class _Operator:
         used = [*self.tensors.values(), *(output for output in self.outputs if output)]
         names = {name for tensor in used for dim in tensor.dims for name in dim.names}
         self.sizes = [_name(p) for p in self.parameters if p["kind"] == "int" and p["name"] in names]
+        defaults = {_name(p): ast.literal_eval(p["default"] or "None") for p in self.parameters if p["kind"] == "dtype"}
+        self.dtypes = {name: torch_dtype(short_name(value)) for name, value in defaults.items() if value}
+        self.variables = {tensor.variable: tensor.choices for tensor in used if tensor.variable}
         self.written = [_name(p) for p in self.parameters if p["written"]]
         self.backward: Any = self.no_backward
         self.setup: Any = None
@@ -339,6 +344,8 @@ class _Operator:
                     bindings.bind(label, self.tensors[name], value)
             elif name in self.sizes and given[name] is not None:
                 bindings.note(bindings.dims, name, given[name], name)
+            elif p["kind"] == "dtype" and given[name] is not None:
+                bindings.bind_dtype(name, p["type"], given[name])
         for p in self.parameters:
             name, value = _name(p), given[_name(p)]
             if name in present:
@@ -346,7 +353,12 @@ class _Operator:
                     bindings.fit(label, self.tensors[name], item)
             elif name in self.sizes and value is not None:
                 bindings.fit_int(name, value)
-            elif p["kind"] == "enum" and value is not None and value not in p["choices"]:
+            elif p["kind"] == "dtype" and value is not None:
+                bindings.fit_dtype(name, p["type"], value, self.variables)
+            elif p["kind"] == "uint" and value is not None and value < 0:
+                message = "expected an integer from 0 to 2**64 - 1, got a negative one"
+                raise OverflowError(f"{self.name}(): argument '{name}': {message}")
+            if p["choices"] and value is not None and value not in p["choices"]:
                 raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {value!r}")
             elif p["count"] is not None and value is not None and len(value) != p["count"]:
                 raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {len(value)} "
@@ -369,6 +381,7 @@ class _Operator:
     def by_name(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments by name. torch leaves out those that are equal to their defaults."""
         given = {argument.name: argument.default_value for argument in self.op._schema.arguments}
+        given.update(self.dtypes)
         given.update(zip(given, args))
         given.update(kwargs)
         return given

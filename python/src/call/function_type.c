@@ -96,10 +96,11 @@ static PyObject *text_or_none(const char *text)
 
 static PyObject *choices_tuple(const tenon_parameter *item)
 {
-    int32_t count = item->kind == TENON_KIND_ENUM ? item->count : 0;
+    int32_t count = item->choices || item->integers ? item->count : 0;
     PyObject *tuple = PyTuple_New(count);
     for (int32_t i = 0; tuple && i < count; i++) {
-        PyObject *choice = PyUnicode_FromString(item->choices[i]);
+        PyObject *choice =
+            item->choices ? PyUnicode_FromString(item->choices[i]) : PyLong_FromLongLong(item->integers[i]);
         if (!choice) {
             Py_DECREF(tuple);
             return NULL;

@@ -363,3 +363,37 @@ def test_checked(kinds):
         assert kinds.zeros(2, "f64").tolist() == [0, 0]
     finally:
         tenon.check(was)
+
+
+# ------------------------------------------------------------------------------------------------- stubs and pages
+
+
+def test_stubs_and_pages(kinds):
+    from tenon._describe_library import as_markdown
+    from tenon._stubs import stub
+
+    text = stub(kinds, "kinds.so")
+    for line in (
+        "def uint_(a: Union[SupportsIndex, _Bits] = ...) -> int:",
+        "def complex_(a: Union[SupportsComplex, SupportsFloat, SupportsIndex] = ...) -> complex:",
+        "def choice(k: Optional[Literal[1, 2, -4]] = ...) -> int:",
+        "def dtype_(t: Optional[Any] = ...) -> int:",
+        "def bytes_(data: Optional[Union[Buffer, _Array]] = ...) -> Optional[bytes]:",
+        "def str_(path: Union[str, PathLike[str]]) -> str:",
+        "def strs_(names: Sequence[str] = ...) ->",
+        "def ints_3(k: _Ints) -> list[int]:",
+        "def floats_(k: _Floats) -> list[float]:",
+        "from os import PathLike",
+        "from typing_extensions import Buffer",
+    ):
+        assert line in text, line
+    assert "names: list[str]" in text
+    page = as_markdown(kinds)
+    assert "one of these integers" in page and "bytes, or a buffer" in page and "a dtype" in page
+
+
+def test_descriptions(kinds):
+    parameters = [f.__self__.parameters[0] for f in (kinds.choice, kinds.dtype_, kinds.bytes_, kinds.strs_)]
+    assert [p["kind"] for p in parameters] == ["int", "dtype", "bytes", "strs"]
+    assert parameters[0]["choices"] == (1, 2, -4)
+    assert [p["default"] for p in parameters] == ["2", "'f32'", "None", "('a', 'b')"]
