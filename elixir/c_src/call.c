@@ -454,6 +454,7 @@ static const tenon_client call_client = {
     .make_item = tenon_nif_make_item,
     .open_item = tenon_nif_open_item,
     .thread_count = thread_count,
+    .take_bytes = tenon_nif_take_bytes,
 };
 
 static int run(tenon_nif_frame *f)

@@ -37,6 +37,21 @@ int tenon_nif_take_handle(tenon_frame *base, int32_t index, void *object, void (
     return -1;
 }
 
+/* The binary is made at once, so that the bytes are copied once. Its term is in the value of the result. */
+int tenon_nif_take_bytes(tenon_frame *base, int32_t index, const void *data, size_t length)
+{
+    ERL_NIF_TERM term;
+    unsigned char *bytes = enif_make_new_binary(tenon_nif_frame_of(base)->reader.env, length, &term);
+    if (!bytes && length) {
+        tenon_fail(&base->call, TENON_ENOMEM, "no memory for %zu bytes", length);
+        return -1;
+    }
+    if (length)
+        memcpy(bytes, data, length);
+    base->results[index].as.integer = (int64_t)term;
+    return 0;
+}
+
 bool tenon_nif_is_checked(void)
 {
     static _Atomic int known; /* 0: not yet; 1: off; 2: on */

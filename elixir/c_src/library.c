@@ -66,30 +66,10 @@ static bool fill_choices(ErlNifEnv *env, const tenon_parameter *item, ERL_NIF_TE
     return *out != NULL;
 }
 
-/* Whether it is the entry of a class, which has no code. */
-static bool is_class(const tenon_nif_function *f)
+/* Whether the entry has no code: it is a class or a constant. */
+static bool has_no_code(const tenon_nif_function *f)
 {
-    return f->signature->role == TENON_ROLE_CLASS;
-}
-
-/* What a signature has that this host does not, or NULL. */
-static const char *missing_part(const tenon_signature *s)
-{
-    static const char *const special[] = {"__len__", "__repr__", "__getitem__"};
-    bool is_special = s->method && strncmp(s->method, "__", 2) == 0;
-    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
-        is_special &= strcmp(s->method ? s->method : "", special[i]) != 0;
-    for (int32_t i = 0; i < s->nparams + s->nresults; i++) {
-        const tenon_parameter *item = i < s->nparams ? &s->params[i] : &s->results[i - s->nparams];
-        bool is_list_result = i >= s->nparams && (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS);
-        if (item->kind > TENON_KIND_HANDLE || is_list_result)
-            return item->type;
-    }
-    return s->role == TENON_ROLE_STATIC     ? "a static method"
-           : s->role == TENON_ROLE_PROPERTY ? "a property"
-           : s->role == TENON_ROLE_CONSTANT ? "a constant"
-           : is_special                     ? "this special method"
-                                            : NULL;
+    return f->signature->role == TENON_ROLE_CLASS || f->signature->role == TENON_ROLE_CONSTANT;
 }
 
 static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t index, trouble *t)
@@ -109,9 +89,6 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
             "the signature of function %lld: a callable is not possible here, because a NIF cannot call functions "
             "of Elixir while it runs; return to Elixir between the steps instead",
             (long long)index);
-    if (missing_part(s))
-        return fail(t, "invalid", "the signature of function %lld: %s is not yet supported by this host",
-                    (long long)index, missing_part(s));
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);
@@ -125,8 +102,8 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     if (!done)
         return fail(t, "invalid", "no memory");
     for (int64_t i = 0; i < index; i++)
-        if (strcmp(library->functions[i].signature->name, s->name) == 0 && !is_class(f) &&
-            !is_class(&library->functions[i])) /* a constructor has the name of its class */
+        if (strcmp(library->functions[i].signature->name, s->name) == 0 && !has_no_code(f) &&
+            !has_no_code(&library->functions[i])) /* a constructor has the name of its class */
             return fail(t, "invalid", "there are two functions called '%s'", s->name);
     return true;
 }
@@ -358,7 +335,7 @@ static bool bind_one(const tenon_nif_library *library, const char *signature, te
     for (int64_t i = 0; i < library->nfunctions; i++) {
         const tenon_nif_function *f = &library->functions[i];
         out->function = f;
-        if (is_class(f))
+        if (has_no_code(f))
             continue;
         if (same_signature(f->function.signature, signature))
             return true;
@@ -498,47 +475,39 @@ bool tenon_nif_library_init(ErlNifEnv *env, tenon_nif_opened *earlier)
 static ERL_NIF_TERM make_default(ErlNifEnv *env, const tenon_parameter *item)
 {
     const tenon_value *value = &item->value;
-    switch (value->kind) {
-    case TENON_KIND_INT:
-    case TENON_KIND_FLOAT:
-    case TENON_KIND_BOOL:
-        return tenon_nif_make_number(env, value);
-    case TENON_KIND_STR:
-        return tenon_nif_make_text(env, value->as.list.data);
-    case TENON_KIND_ENUM:
-        return tenon_nif_make_text(env, item->choices[value->as.integer]);
-    case TENON_KIND_INTS:
-        return tenon_nif_make_list(env, (int32_t)value->as.list.length, value->as.list.data);
-    case TENON_KIND_FLOATS: {
-        const double *numbers = value->as.list.data;
-        ERL_NIF_TERM list = enif_make_list(env, 0);
-        for (int64_t i = value->as.list.length - 1; i >= 0; i--)
-            list = enif_make_list_cell(env, tenon_nif_make_double(env, numbers[i]), list);
-        return list;
+    return value->kind == TENON_KIND_ENUM ? tenon_nif_make_text(env, item->choices[value->as.integer])
+                                          : tenon_nif_make_value(env, value);
+}
+
+/* The strings of an enum, or the integers of a choice. */
+static ERL_NIF_TERM make_choices(ErlNifEnv *env, const tenon_parameter *item)
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    bool is_enum = item->kind == TENON_KIND_ENUM;
+    for (int32_t i = is_enum || item->integers ? item->count - 1 : -1; i >= 0; i--) {
+        ERL_NIF_TERM choice =
+            is_enum ? tenon_nif_make_text(env, item->choices[i]) : enif_make_int64(env, item->integers[i]);
+        list = enif_make_list_cell(env, choice, list);
     }
-    default:
-        return tenon_nif_atoms.nil;
-    }
+    return list;
 }
 
 /* %{name: "x", kind: :tensor, optional: false, keyword_only: false, default: nil, choices: [], handle: nil} */
-static ERL_NIF_TERM describe_item(ErlNifEnv *env, const tenon_parameter *item, bool is_result)
+static ERL_NIF_TERM describe_item(ErlNifEnv *env, const tenon_parameter *item, bool has_default)
 {
-    static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",   "str",
-                                        "enum", "ints",   "floats", "tensors", "handle", "complex"};
+    static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",    "str",
+                                        "enum", "ints",   "floats", "tensors", "handle",  "complex",
+                                        "uint", "bytes",  "strs",   "dtype",   "callable"};
     static const char *const names[] = {"name", "kind", "optional", "keyword_only", "default", "choices", "handle"};
     enum { COUNT = sizeof names / sizeof *names };
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
-    ERL_NIF_TERM choices = enif_make_list(env, 0), keys[COUNT], map = a->nil;
-    for (int32_t i = item->kind == TENON_KIND_ENUM ? item->count - 1 : -1; i >= 0; i--)
-        choices = enif_make_list_cell(env, tenon_nif_make_text(env, item->choices[i]), choices);
-    bool has_default = !is_result && (item->flags & TENON_PARAMETER_DEFAULT);
+    ERL_NIF_TERM keys[COUNT], map = a->nil;
     ERL_NIF_TERM values[] = {tenon_nif_make_text(env, item->name),
                              enif_make_atom(env, kinds[item->kind]),
                              item->flags & TENON_PARAMETER_OPTIONAL ? a->yes : a->no,
                              item->flags & TENON_PARAMETER_KEYWORD_ONLY ? a->yes : a->no,
                              has_default ? tenon_nif_ok(env, make_default(env, item)) : a->nil,
-                             choices,
+                             make_choices(env, item),
                              tenon_nif_make_text(env, item->handle)};
     for (int i = 0; i < COUNT; i++)
         keys[i] = enif_make_atom(env, names[i]);
@@ -546,14 +515,18 @@ static ERL_NIF_TERM describe_item(ErlNifEnv *env, const tenon_parameter *item, b
     return map;
 }
 
+/* A constant is described as a result whose default is its value. */
 ERL_NIF_TERM tenon_nif_describe_signature(ErlNifEnv *env, const tenon_signature *s)
 {
-    static const char *const roles[] = {"function", "class", "constructor", "method"};
+    static const char *const roles[] = {"function", "class", "constructor", "method", "static", "property", "constant"};
     ERL_NIF_TERM params = enif_make_list(env, 0), results = params;
     for (int32_t i = s->nparams - 1; i >= 0; i--)
-        params = enif_make_list_cell(env, describe_item(env, &s->params[i], false), params);
+        params = enif_make_list_cell(
+            env, describe_item(env, &s->params[i], s->params[i].flags & TENON_PARAMETER_DEFAULT), params);
     for (int32_t i = s->nresults - 1; i >= 0; i--)
-        results = enif_make_list_cell(env, describe_item(env, &s->results[i], true), results);
+        results = enif_make_list_cell(env, describe_item(env, &s->results[i], false), results);
+    if (s->constant)
+        results = enif_make_list1(env, describe_item(env, s->constant, true));
     return enif_make_tuple5(env, tenon_nif_make_text(env, s->name), enif_make_atom(env, roles[s->role]),
                             tenon_nif_make_text(env, s->class_name), params, results);
 }

@@ -90,8 +90,8 @@ size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
 /* Convert a term to a value of the parameter's kind, which is not a tensor. False: reader->go_dirty or reader->error. */
 bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
 
-/* An int, a float or a bool as a term. */
-ERL_NIF_TERM tenon_nif_make_number(ErlNifEnv *env, const tenon_value *value);
+/* A number, a bool, a string, bytes, a dtype, or a list of numbers or strings as a term; nil for any other kind. */
+ERL_NIF_TERM tenon_nif_make_value(ErlNifEnv *env, const tenon_value *value);
 /* A result that is neither a tensor nor a handle, and that the driver has checked, as a term. */
 ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
                                   const tenon_value *value);
@@ -226,6 +226,7 @@ int tenon_nif_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, i
 bool tenon_nif_alloc_result(tenon_frame *base, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                             tenon_tensor **out);
 int tenon_nif_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *));
+int tenon_nif_take_bytes(tenon_frame *base, int32_t index, const void *data, size_t length);
 /* Whether the environment has TENON_CHECK (see tenon_frame_check_wanted): calls run in the checked mode. */
 bool tenon_nif_is_checked(void);
 tenon_kept *tenon_nif_keep_argument(tenon_frame *base, int32_t index);

@@ -140,22 +140,42 @@ static bool is_integer(ErlNifEnv *env, ERL_NIF_TERM term)
     return enif_term_type(env, term) == ERL_NIF_TERM_TYPE_INTEGER;
 }
 
-/* An argument of kind int or float, or an element of a list of them, that is not such a number. `place` is "" or
- * "element 3: ". */
-static bool bad_number(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, bool is_float, const char *place)
+/* An element of a list that is not what is expected. */
+static bool wrong_element(tenon_nif_reader *r, int32_t index, unsigned element, ERL_NIF_TERM term, const char *expected)
 {
     char what[300], message[500];
-    if (is_integer(r->env, term)) {
-        snprintf(message, sizeof message, "%sthe integer is out of range: expected %s", place,
-                 is_float ? "-1.7976931348623157e308 to 1.7976931348623157e308"
-                          : "-9223372036854775808 to 9223372036854775807 (64 bits)");
-        return bad_value(r, index, tenon_nif_atoms.overflow, message);
-    }
-    if (!*place)
-        return wrong_kind(r, index, term);
     tenon_nif_describe(r->env, term, what, sizeof what);
-    snprintf(message, sizeof message, "%sexpected %s, got %s", place, is_float ? "a number" : "an integer", what);
+    snprintf(message, sizeof message, "element %u: expected %s, got %s", element, expected, what);
     return bad_value(r, index, tenon_nif_atoms.badarg, message);
+}
+
+/* The range of an argument of kind `kind`, or of its elements. */
+static const char *range_of(uint32_t kind)
+{
+    switch (kind) {
+    case TENON_KIND_INT:
+    case TENON_KIND_INTS:
+        return "-9223372036854775808 to 9223372036854775807 (64 bits)";
+    case TENON_KIND_UINT:
+        return "0 to 18446744073709551615 (64 bits)";
+    default:
+        return "-1.7976931348623157e308 to 1.7976931348623157e308";
+    }
+}
+
+/* A number that is out of range. `place` is "" or "element 3: ". */
+static bool out_of_range(tenon_nif_reader *r, int32_t index, const char *place)
+{
+    char message[500];
+    snprintf(message, sizeof message, "%sthe integer is out of range: expected %s", place,
+             range_of(r->function->signature->params[index].kind));
+    return bad_value(r, index, tenon_nif_atoms.overflow, message);
+}
+
+/* An argument that is not a number of its kind. */
+static bool bad_number(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term)
+{
+    return is_integer(r->env, term) ? out_of_range(r, index, "") : wrong_kind(r, index, term);
 }
 
 static bool get_int(ErlNifEnv *env, ERL_NIF_TERM term, int64_t *out)
@@ -165,6 +185,46 @@ static bool get_int(ErlNifEnv *env, ERL_NIF_TERM term, int64_t *out)
     if (taken)
         *out = value;
     return taken;
+}
+
+static bool get_uint(ErlNifEnv *env, ERL_NIF_TERM term, int64_t *out)
+{
+    ErlNifUInt64 value;
+    bool taken = enif_get_uint64(env, term, &value);
+    if (taken)
+        *out = (int64_t)value;
+    return taken;
+}
+
+/* {re, im}, %Complex{re: re, im: im} as in Nx, or a real number. */
+static bool to_complex(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, double parts[2])
+{
+    const ERL_NIF_TERM *pair;
+    ERL_NIF_TERM fields[2] = {term, 0};
+    int arity;
+    if (enif_get_tuple(r->env, term, &arity, &pair) && arity == 2) {
+        fields[0] = pair[0];
+        fields[1] = pair[1];
+    } else if (enif_is_map(r->env, term) &&
+               (!enif_get_map_value(r->env, term, enif_make_atom(r->env, "re"), &fields[0]) ||
+                !enif_get_map_value(r->env, term, enif_make_atom(r->env, "im"), &fields[1]))) {
+        return wrong_kind(r, index, term);
+    }
+    parts[1] = 0;
+    for (int i = 0; i < 2 && fields[i]; i++)
+        if (!tenon_nif_get_double(r->env, fields[i], &parts[i]))
+            return is_integer(r->env, fields[i]) ? out_of_range(r, index, "") : wrong_kind(r, index, term);
+    return true;
+}
+
+/* A type as in Nx: {:f, 32}, :f32. */
+static bool to_dtype(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_dtype *out)
+{
+    const tenon_signature *s = r->function->signature;
+    if (tenon_nif_get_type(r->env, term, out))
+        return true;
+    r->error = tenon_nif_bad_type(r->env, term, s->name, s->params[index].name);
+    return false;
 }
 
 static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
@@ -203,6 +263,19 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
     return bad_value(r, index, tenon_nif_atoms.badarg, message);
 }
 
+/* A copy of the text, with a 0 after it. */
+static bool copy_text(tenon_nif_reader *r, const ErlNifBinary *text, tenon_value *value)
+{
+    char *copy = tenon_block_alloc(r->blocks, text->size + 1, 0);
+    if (!copy)
+        return tenon_nif_no_memory(r);
+    memcpy(copy, text->data, text->size);
+    copy[text->size] = '\0';
+    value->as.list.data = copy;
+    value->as.list.length = (int64_t)text->size;
+    return true;
+}
+
 static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
 {
     ErlNifBinary text;
@@ -212,14 +285,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
         return false;
     if (!tenon_utf8_is_valid((const char *)text.data, text.size))
         return bad_value(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is not UTF-8");
-    char *copy = tenon_block_alloc(r->blocks, text.size + 1, 0);
-    if (!copy)
-        return tenon_nif_no_memory(r);
-    memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
-    value->as.list.data = copy;
-    value->as.list.length = (int64_t)text.size;
-    return true;
+    return copy_text(r, &text, value);
 }
 
 bool tenon_nif_list_length(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, size_t item_bytes, unsigned *length)
@@ -262,9 +328,51 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
             continue;
         char place[32];
         snprintf(place, sizeof place, "element %u: ", i);
-        return bad_number(r, index, item, is_float, place);
+        return is_integer(r->env, item) ? out_of_range(r, index, place)
+                                        : wrong_element(r, index, i, item, is_float ? "a number" : "an integer");
     }
     value->as.list.data = list;
+    value->as.list.length = length;
+    return true;
+}
+
+/* The bytes stay in the binary: it is not moved as long as the NIF runs. */
+static bool to_bytes(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
+{
+    static const char nothing; /* an empty binary may have no address */
+    ErlNifBinary bytes;
+    if (!enif_is_binary(r->env, term))
+        return wrong_kind(r, index, term);
+    if (!tenon_nif_read_bytes(r, term, &bytes) || !tenon_nif_may_read(r, bytes.size))
+        return false;
+    value->as.list.data = bytes.size ? (const void *)bytes.data : &nothing;
+    value->as.list.length = (int64_t)bytes.size;
+    return true;
+}
+
+static bool to_texts(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
+{
+    unsigned length;
+    ERL_NIF_TERM item;
+    if (!tenon_nif_list_length(r, index, term, sizeof(tenon_text), &length))
+        return false;
+    tenon_text *texts = tenon_block_alloc(r->blocks, length * sizeof *texts, 0);
+    if (!texts)
+        return tenon_nif_no_memory(r);
+    for (unsigned i = 0; enif_get_list_cell(r->env, term, &item, &term); i++) {
+        tenon_value text = {0};
+        ErlNifBinary bytes;
+        if (!enif_is_binary(r->env, item))
+            return wrong_element(r, index, i, item, "a string");
+        if (!tenon_nif_read_bytes(r, item, &bytes) || !tenon_nif_may_read(r, bytes.size))
+            return false;
+        if (!tenon_utf8_is_valid((const char *)bytes.data, bytes.size))
+            return wrong_element(r, index, i, item, "a string in UTF-8");
+        if (!copy_text(r, &bytes, &text))
+            return false;
+        texts[i] = (tenon_text){text.as.list.data, bytes.size};
+    }
+    value->as.list.data = texts;
     value->as.list.length = length;
     return true;
 }
@@ -276,9 +384,19 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
     value->flags = 0;
     switch (param->kind) {
     case TENON_KIND_INT:
-        return get_int(r->env, term, &value->as.integer) || bad_number(r, index, term, false, "");
+        return get_int(r->env, term, &value->as.integer) || bad_number(r, index, term);
+    case TENON_KIND_UINT:
+        return get_uint(r->env, term, &value->as.integer) || bad_number(r, index, term);
     case TENON_KIND_FLOAT:
-        return tenon_nif_get_double(r->env, term, &value->as.number) || bad_number(r, index, term, true, "");
+        return tenon_nif_get_double(r->env, term, &value->as.number) || bad_number(r, index, term);
+    case TENON_KIND_COMPLEX:
+        return to_complex(r, index, term, value->as.parts);
+    case TENON_KIND_DTYPE:
+        return to_dtype(r, index, term, &value->as.dtype);
+    case TENON_KIND_BYTES:
+        return to_bytes(r, index, term, value);
+    case TENON_KIND_STRS:
+        return to_texts(r, index, term, value);
     case TENON_KIND_BOOL:
         return to_bool(r, index, term, &value->as.integer);
     case TENON_KIND_ENUM:
@@ -299,29 +417,64 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
-ERL_NIF_TERM tenon_nif_make_number(ErlNifEnv *env, const tenon_value *value)
+static ERL_NIF_TERM make_numbers(ErlNifEnv *env, const tenon_value *value)
 {
-    if (value->kind == TENON_KIND_INT)
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    for (int64_t i = value->as.list.length - 1; i >= 0; i--) {
+        ERL_NIF_TERM number = value->kind == TENON_KIND_INTS
+                                  ? enif_make_int64(env, ((const int64_t *)value->as.list.data)[i])
+                                  : tenon_nif_make_double(env, ((const double *)value->as.list.data)[i]);
+        list = enif_make_list_cell(env, number, list);
+    }
+    return list;
+}
+
+static ERL_NIF_TERM make_texts(ErlNifEnv *env, const tenon_value *value)
+{
+    const tenon_text *texts = value->as.list.data;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    for (int64_t i = value->as.list.length - 1; i >= 0; i--)
+        list = enif_make_list_cell(env, tenon_nif_make_string(env, texts[i].data, texts[i].length), list);
+    return list;
+}
+
+ERL_NIF_TERM tenon_nif_make_value(ErlNifEnv *env, const tenon_value *value)
+{
+    switch (value->kind) {
+    case TENON_KIND_INT:
         return enif_make_int64(env, value->as.integer);
-    if (value->kind == TENON_KIND_FLOAT)
+    case TENON_KIND_UINT:
+        return enif_make_uint64(env, (uint64_t)value->as.integer);
+    case TENON_KIND_FLOAT:
         return tenon_nif_make_double(env, value->as.number);
-    return value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+    case TENON_KIND_COMPLEX:
+        return enif_make_tuple2(env, tenon_nif_make_double(env, value->as.parts[0]),
+                                tenon_nif_make_double(env, value->as.parts[1]));
+    case TENON_KIND_BOOL:
+        return value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+    case TENON_KIND_STR:
+    case TENON_KIND_BYTES:
+        return tenon_nif_make_string(env, value->as.list.data, (size_t)value->as.list.length);
+    case TENON_KIND_INTS:
+    case TENON_KIND_FLOATS:
+        return make_numbers(env, value);
+    case TENON_KIND_STRS:
+        return make_texts(env, value);
+    case TENON_KIND_DTYPE:
+        return tenon_nif_make_type(env, value->as.dtype);
+    default:
+        return tenon_nif_atoms.nil;
+    }
 }
 
 ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
                                   const tenon_value *value)
 {
     const tenon_parameter *param = &function->signature->results[index];
-    switch (param->kind) {
-    case TENON_KIND_INT:
-    case TENON_KIND_FLOAT:
-    case TENON_KIND_BOOL:
-        return tenon_nif_make_number(env, value);
-    case TENON_KIND_ENUM: {
-        ERL_NIF_TERM atom = function->choices[function->signature->nparams + index][value->as.integer];
-        return atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);
-    }
-    default: /* a string: the driver lets no other kind pass */
-        return tenon_nif_make_string(env, value->as.list.data, (size_t)value->as.list.length);
-    }
+    if (param->kind == TENON_KIND_BYTES) /* tenon_nif_take_bytes has made the binary */
+        return (ERL_NIF_TERM)value->as.integer;
+    if (param->kind != TENON_KIND_ENUM)
+        return tenon_nif_make_value(env, value);
+    ERL_NIF_TERM atom = function->choices[function->signature->nparams + index][value->as.integer];
+    return atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);
 }

@@ -223,9 +223,21 @@ defmodule Tenon.LibrarySignatureTest do
     assert parse!("A(x: int)").role == :function
   end
 
+  test "static methods, properties and constants" do
+    assert %{role: :static, name: "A.f", class: "A", params: []} = parse!("A.f()")
+    assert %{role: :static, params: [%{name: "self"}]} = parse!("A.f(self: int)")
+    assert %{role: :property, params: [%{handle: "A"}], results: [%{kind: :tensor}]} = parse!("A.f: f32[?, 3] of(self)")
+
+    for {text, value} <- [{"A.F = 3", 3}, {"A.F = -2.5e3", -2500.0}, {"A.F = 'x = 1'", "x = 1"}, {"A.F = False", false}] do
+      assert %{role: :constant, name: "A.F", class: "A", results: [%{default: {:ok, ^value}}]} = parse!(text)
+    end
+
+    assert %{role: :constant, name: "F", class: nil} = parse!("F = 1")
+  end
+
   test "what is not a method or a constructor" do
     for text <-
-          ["A.f()", "A.f(x: int)", "A.(self)", "A.f", "1.f(self)", "class", "class 1", "class A B", "f(self)"] ++
+          ["A.f() x", "A.f =", "A.f:", "A.(self)", "A.f", "1.f(self)", "class", "class 1", "class A B", "f(self)"] ++
             ["A.f(self x: int)", "f(x: handle)", "f(x: handle(A))"] do
       assert {:error, "the signature " <> _} = Signature.parse(text)
     end

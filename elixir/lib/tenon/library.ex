@@ -32,8 +32,13 @@ defmodule Tenon.Library do
   | `f32[n]` | a `Tenon.Tensor`, an Nx tensor, `{binary, type, shape}` | a `Tenon.Tensor`, or an Nx tensor if the first tensor argument is one |
   | `int`, `bool`, `str` | a 64-bit integer, a boolean, a string | the same |
   | `float` | a number, `:nan`, `:infinity`, `:neg_infinity` | a float or one of these atoms |
+  | `uint` | an integer from 0 to 2^64 - 1 | the same |
+  | `complex` | `{re, im}`, a number, or a struct with the fields `re` and `im`, such as the `Complex` of Nx | `{re, im}` |
+  | `1\\|2\\|4` | one of these integers | |
   | `'mean'\\|'sum'` | `:mean` or `"mean"` | `:mean` |
-  | `ints`, `floats` | a list | |
+  | `bytes` | a binary, which is not copied | a binary |
+  | `dtype` | a type as in Nx: `{:f, 32}` or `:f32` | |
+  | `ints`, `floats`, `strs` | a list | a list |
   | `[f32[n]]` | a list of such tensors | a list of `Tenon.Tensor`s, or of Nx tensors |
   | `handle('Index')` | a reference that another function of the library returned | a reference |
   | `handle('KDTree')` if `KDTree` is a class | a `%Spatial.KDTree{}` | a `%Spatial.KDTree{}` |
@@ -58,9 +63,24 @@ defmodule Tenon.Library do
       Spatial.KDTree.size!(tree)
       :ok = Spatial.KDTree.close(tree)
 
-  `new` is the constructor, `size/1` is `__len__`, `at/2` is `__getitem__`, and `inspect/1` shows the text of `__repr__`,
-  or that the object is closed or in a call. Objects are ordinary terms: any process may use them. An object is destroyed
-  once, on a thread of Tenon, after the last reference is gone or after `close/1`.
+  `new` is the constructor, and `inspect/1` shows the text of `__repr__`, or that the object is closed or in a call. Static
+  methods and properties are functions of the module: `Spatial.KDTree.load(path)`, `Spatial.KDTree.size(tree)`. A constant is
+  a function without arguments whose name is in lower case, and returns its value: `Spatial.KDTree.leaf()` is `KDTree.LEAF`.
+  The special methods have these names:
+
+  | in the signature | in Elixir |
+  |---|---|
+  | `__len__`, `__hash__`, `__call__` | `size/1`, `hash/1`, `call` |
+  | `__getitem__`, `__setitem__` | `at/2`, `put_at/3` |
+  | `__contains__`, `__eq__` | `contains?/2` and `equal?/2`, which return a boolean, or raise `Tenon.Error` |
+  | `__iter__`, `__next__` | `iter/1` and `next/1`, which ends with the reason `{:failed, :ebounds}` |
+  | `__getstate__` | `dump/1`, whose binary `load/1` takes |
+
+  Objects of classes with `__iter__`, `__next__` or `__getitem__` are enumerable: `Enum.map(tree, …)`. `==` compares
+  references, as for all terms.
+
+  Objects are ordinary terms: any process may use them. An object is destroyed once, on a thread of Tenon, after the last
+  reference is gone or after `close/1`.
 
   Calls on one object run one after the other, unless the library says that they may run at the same time. A process that
   calls an object that is in another call waits, and no scheduler waits with it. `close/1` waits for the calls that run.
@@ -120,6 +140,8 @@ defmodule Tenon.Library do
   @type float_or_atom :: number() | :nan | :infinity | :neg_infinity
   @typedoc "An object of a library. It is destroyed once, when there are no references to it."
   @type handle :: reference()
+  @typedoc "A complex number: its real and its imaginary part."
+  @type complex :: {float_or_atom(), float_or_atom()}
 
   @doc false
   defmacro __using__(opts) do
@@ -140,6 +162,7 @@ defmodule Tenon.Library do
       def __tenon_load__, do: Tenon.Library.__load__(__MODULE__, @tenon_library)
 
       Tenon.Library.__functions__(library.functions, __MODULE__)
+      Tenon.Library.__constants__(library.constants)
 
       for class <- library.classes do
         defmodule class.module do
@@ -149,6 +172,7 @@ defmodule Tenon.Library do
           @type t :: %__MODULE__{ref: reference()}
 
           Tenon.Library.__functions__(class.functions, class.library)
+          Tenon.Library.__constants__(class.constants)
 
           @doc """
           Closes the object. Calls that run end first, and later ones return the reason `:released`. Closing it again does
@@ -164,6 +188,16 @@ defmodule Tenon.Library do
               Tenon.Library.__inspect__(unquote(class.library), unquote(class.repr), object)
             end
           end
+
+          if class.enumerable do
+            defimpl Enumerable do
+              @enumeration Map.put(class.enumerable, :module, class.module)
+              def reduce(object, acc, fun), do: Tenon.Library.Enumeration.reduce(@enumeration, object, acc, fun)
+              def count(object), do: Tenon.Library.Enumeration.count(@enumeration, object, __MODULE__)
+              def member?(object, value), do: Tenon.Library.Enumeration.member?(@enumeration, object, value, __MODULE__)
+              def slice(_object), do: {:error, __MODULE__}
+            end
+          end
         end
       end
     end
@@ -174,15 +208,17 @@ defmodule Tenon.Library do
   defmacro __functions__(functions, library) do
     quote bind_quoted: [functions: functions, library: library] do
       for function <- functions do
-        @doc function.doc
-        for {arguments, result} <- function.specs do
-          @spec unquote(function.name)(unquote_splicing(arguments)) :: unquote(result)
-        end
+        unless function.predicate? do
+          @doc function.doc
+          for {arguments, result} <- function.specs do
+            @spec unquote(function.name)(unquote_splicing(arguments)) :: unquote(result)
+          end
 
-        def unquote(function.name)(unquote_splicing(function.head)) do
-          Tenon.Error.result!(
-            Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
-          )
+          def unquote(function.name)(unquote_splicing(function.head)) do
+            Tenon.Error.result!(
+              Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
+            )
+          end
         end
 
         @doc function.bang_doc
@@ -195,6 +231,17 @@ defmodule Tenon.Library do
             Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
           )
         end
+      end
+    end
+  end
+
+  @doc false
+  defmacro __constants__(constants) do
+    quote bind_quoted: [constants: constants] do
+      for constant <- constants do
+        @doc constant.doc
+        @spec unquote(constant.name)() :: unquote(constant.type)
+        def unquote(constant.name)(), do: unquote(constant.value)
       end
     end
   end

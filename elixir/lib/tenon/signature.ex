@@ -22,22 +22,38 @@ defmodule Tenon.Signature do
   """
   @type item :: %{
           name: String.t() | nil,
-          kind: :tensor | :int | :float | :bool | :str | :enum | :ints | :floats | :tensors | :handle,
+          kind:
+            :tensor
+            | :int
+            | :uint
+            | :float
+            | :complex
+            | :bool
+            | :str
+            | :bytes
+            | :strs
+            | :enum
+            | :dtype
+            | :ints
+            | :floats
+            | :tensors
+            | :handle,
           optional: boolean(),
           keyword_only: boolean(),
           default: nil | {:ok, term()},
-          choices: [String.t()],
+          choices: [String.t()] | [integer()],
           handle: String.t() | nil
         }
 
   @typedoc """
   A signature, or an entry `class Name`. The name of the method `query` of the class `KDTree` is `"KDTree.query"`. The
-  first parameter of a method is the object, and so is the result of a constructor.
+  first parameter of a method or a property is the object, and so is the result of a constructor. The result of a constant
+  has its value as `default`.
   """
   @type t :: %__MODULE__{
           text: String.t(),
           name: String.t(),
-          role: :function | :class | :constructor | :method,
+          role: :function | :class | :constructor | :method | :static | :property | :constant,
           class: String.t() | nil,
           params: [item()],
           results: [item()],
@@ -149,19 +165,42 @@ defmodule Tenon.Signature do
   end
 
   # signature = [Name "."] name "(" ["self" [","]] [params] ")" ["->" results] ["where" …]
-  defp signature([class, ".", method, "(", "self" | rest], text) do
+  defp signature([class, ".", method, "(", "self", next | rest], text) when next in [",", ")"] do
     self = %{object(class) | name: "self"}
-    signature = function("#{name!(class)}.#{name!(method)}", after_self(rest), text)
+    rest = if next == ")", do: [next | rest], else: rest
+    signature = function("#{name!(class)}.#{name!(method)}", rest, text)
     %{signature | role: :method, class: class, params: [self | signature.params]}
   end
 
-  defp signature([_class, ".", _method | _rest], _text), do: throw("expected self, the first parameter of every method")
+  defp signature([class, ".", method, "(" | rest], text) do
+    %{function("#{name!(class)}.#{name!(method)}", rest, text) | role: :static, class: class}
+  end
+
+  # property = Name "." name ":" result
+  defp signature([class, ".", property, ":" | rest], text) do
+    name = "#{name!(class)}.#{name!(property)}"
+    self = %{object(class) | name: "self"}
+    %__MODULE__{text: text, name: name, role: :property, class: class, params: [self], results: result(nil, rest, [])}
+  end
+
+  # constant = [Name "."] name "=" literal
+  defp signature([class, ".", constant, "=" | rest], text),
+    do: %{constant("#{name!(class)}.#{name!(constant)}", rest, text) | class: class}
+
+  defp signature([name, "=" | rest], text), do: constant(name!(name), rest, text)
   defp signature([name, "(" | rest], text), do: function(name!(name), rest, text)
   defp signature(_tokens, _text), do: throw("expected name(…)")
 
-  defp after_self([")" | _] = rest), do: rest
-  defp after_self(["," | rest]), do: rest
-  defp after_self(_tokens), do: throw("expected , or ) after self")
+  defp constant(name, tokens, text) do
+    item = tokens |> constant_kind() |> item(false)
+    result = %{item | name: name, default: default(tokens, item)}
+    %__MODULE__{text: text, name: name, role: :constant, params: [], results: [result]}
+  end
+
+  defp constant_kind([token]) when token in ["True", "False"], do: :bool
+  defp constant_kind(["'" <> _]), do: :str
+  defp constant_kind(["\"" <> _]), do: :str
+  defp constant_kind(tokens), do: if(Enum.any?(tokens, &(&1 =~ ~r/[.eE]/)), do: :float, else: :int)
 
   defp construct(%{role: :function, name: name} = signature, classes) do
     cond do
@@ -228,7 +267,12 @@ defmodule Tenon.Signature do
 
   @scalars %{
     "int" => :int,
+    "uint" => :uint,
     "float" => :float,
+    "complex" => :complex,
+    "bytes" => :bytes,
+    "strs" => :strs,
+    "dtype" => :dtype,
     "bool" => :bool,
     "str" => :str,
     "ints" => :ints,
@@ -241,6 +285,9 @@ defmodule Tenon.Signature do
   defp type(["'" <> _ | _] = tokens), do: enum(tokens)
   defp type(["\"" <> _ | _] = tokens), do: enum(tokens)
 
+  defp type(["callable", "(" | _]),
+    do: throw("a callable is not possible in Elixir, because a NIF cannot call functions of Elixir while it runs")
+
   # [f32[n] c] is a list of tensors; "for xs" may follow in a result.
   defp type(["[" | _] = tokens) do
     {_, rest} = shape(tokens, 0)
@@ -248,6 +295,24 @@ defmodule Tenon.Signature do
   end
 
   defp type([word | rest] = tokens) do
+    if word == "-" or word =~ ~r/^\d+$/, do: integer_choices(tokens), else: word_type(word, rest, tokens)
+  end
+
+  # 1|2|4
+  defp integer_choices(tokens) do
+    {optional, tokens} = if List.last(tokens) == "?", do: {true, Enum.drop(tokens, -1)}, else: {false, tokens}
+    %{item(:int, optional) | choices: integers(tokens, [])}
+  end
+
+  defp integers(tokens, done) do
+    case number(tokens, :int) do
+      {integer, []} when is_integer(integer) -> Enum.reverse([integer | done])
+      {integer, ["|" | rest]} when is_integer(integer) -> integers(rest, [integer | done])
+      _ -> throw("#{Enum.join(tokens, " ")} is not a choice of integers")
+    end
+  end
+
+  defp word_type(word, rest, tokens) do
     kind = @scalars[word]
     # bool[n] and bool|u8[n] are tensors, ints[3] is not.
     tensor? = kind == nil or (kind not in [:ints, :floats] and match?([next | _] when next in ["[", "|"], rest))
@@ -285,9 +350,14 @@ defmodule Tenon.Signature do
   defp default(["None"], _item), do: {:ok, nil}
   defp default(["True"], _item), do: {:ok, true}
   defp default(["False"], _item), do: {:ok, false}
-  defp default([open | rest], item) when open in ["(", "["], do: {:ok, numbers(rest, item.kind, [])}
 
-  defp default([token], %{kind: kind}) when kind in [:enum, :str] do
+  defp default([open | rest], %{kind: :strs}) when open in ["(", "["],
+    do: {:ok, for(token <- rest, string?(token), do: unquoted(token))}
+
+  defp default([open | rest], item) when open in ["(", "["], do: {:ok, numbers(rest, item.kind, [])}
+  defp default(tokens, %{kind: :complex}), do: {:ok, complex(tokens)}
+
+  defp default([token], %{kind: kind}) when kind in [:enum, :str, :dtype] do
     if string?(token), do: {:ok, literal(kind, unquoted(token))}, else: throw("#{token} is not a string")
   end
 
@@ -298,11 +368,31 @@ defmodule Tenon.Signature do
 
   # A choice is an atom, unless it is too long.
   defp literal(:enum, text), do: choice(text)
+  defp literal(:dtype, text), do: choice(text)
   defp literal(:str, text), do: text
 
   @doc "A choice as functions return it: an atom, or a string if it is too long for an atom."
   @spec choice(String.t()) :: atom() | String.t()
   def choice(text), do: if(String.length(text) <= 255, do: String.to_atom(text), else: text)
+
+  # 1.5, 2j, 1+2j
+  defp complex(tokens) do
+    {first, rest} = number(tokens, :float)
+
+    case rest do
+      [] -> {first, 0.0}
+      ["j"] -> {0.0, first}
+      [sign | rest] when sign in ["+", "-"] -> {first, imaginary(if(sign == "-", do: ["-" | rest], else: rest))}
+      _ -> throw("#{Enum.join(tokens, " ")} is not a complex number")
+    end
+  end
+
+  defp imaginary(tokens) do
+    case number(tokens, :float) do
+      {imaginary, ["j"]} -> imaginary
+      _ -> throw("#{Enum.join(tokens, " ")} is not an imaginary number")
+    end
+  end
 
   defp numbers([close], _kind, done) when close in [")", "]"], do: Enum.reverse(done)
 

@@ -76,4 +76,14 @@ defmodule Tenon.Test.Client do
       {:error, %Tenon.Error{reason: :released}} -> {:closed, 0}
     end
   end
+
+  @spec kinds(Tenon.Tensor.t()) :: {non_neg_integer(), binary(), [String.t()], float()}
+  def kinds(x) do
+    {:ok, _} = Kernels.kinds(1, {1.0, :nan})
+    {uint, {_re, _im}, bytes, [_ | _], [_ | _], strs} = Kernels.kinds!(1, 2.0, <<1>>, d: ["a"], e: {:f, 32}, k: 4)
+    {:ok, [_ | _]} = Kernels.norms([x, {<<0::64>>, :f32, {1, 2}}])
+    {:ok, counter} = Kernels.Counter.make(Kernels.limit())
+    true = Kernels.Counter.contains?(counter, Kernels.Counter.value!(counter))
+    {uint, bytes, strs, Enum.sum(counter) + Kernels.Counter.most()}
+  end
 end

@@ -31,10 +31,13 @@ defmodule Tenon.Library.Compiler do
     check!(schedulers, Keyword.keyword?(schedulers), "[name: :dirty] as :schedulers")
     {source, doc, entries} = signatures(opts, path, env)
     modules = class_modules(entries, env)
-    signatures = for s <- entries, s.role != :class, do: with_modules(s, modules)
-    names = Enum.map(signatures, &String.to_atom(&1.name))
+    {constants, signatures} = entries |> Enum.reject(&(&1.role == :class)) |> Enum.split_with(&(&1.role == :constant))
 
-    for {name, _} <- rename ++ schedulers, name not in names do
+    signatures = Enum.map(signatures, &with_modules(&1, modules))
+    names = Enum.map(signatures, &String.to_atom(&1.name))
+    known = names ++ Enum.map(constants, &String.to_atom(&1.name))
+
+    for {name, _} <- rename ++ schedulers, name not in known do
       fail(env, "there is no function #{name} in #{source}")
     end
 
@@ -47,14 +50,17 @@ defmodule Tenon.Library.Compiler do
         definition(signature, elixir_name(signature, names, rename, env), (id <<< 20) + index)
       end
 
+    constants = for c <- constants, do: constant(c, elixir_name(c, names, rename, env))
     {functions_only, members} = Enum.split_with(definitions, &(&1.class == nil))
-    check_names(functions_only, "", env)
+    {own_constants, class_constants} = Enum.split_with(constants, &(&1.class == nil))
+    check_names(functions_only ++ own_constants, "", env)
 
     %{
       resources: [source],
       doc: doc,
       functions: functions_only,
-      classes: for(c <- entries, c.role == :class, do: class(c, modules, members, id <<< 20, env)),
+      constants: own_constants,
+      classes: for(c <- entries, c.role == :class, do: class(c, modules, members, class_constants, id <<< 20, env)),
       info: %{
         id: id,
         otp_app: opts[:otp_app],
@@ -88,10 +94,13 @@ defmodule Tenon.Library.Compiler do
   end
 
   # `close` and `__repr__` have no signature of their own in Elixir.
-  defp class(class, modules, members, key, env) do
-    {repr, functions} = members |> Enum.filter(&(&1.class == class.name)) |> Enum.split_with(&(&1.name == :__repr__))
+  defp class(class, modules, members, constants, key, env) do
+    enumerable = enumerable(class.name, members, modules)
+    members = Enum.filter(members, &(&1.class == class.name))
+    constants = Enum.filter(constants, &(&1.class == class.name))
+    {repr, functions} = Enum.split_with(members, &(&1.name == :__repr__))
     module = modules[class.name]
-    check_names([%{name: :close} | functions], " of #{inspect(module)}", env)
+    check_names([%{name: :close} | functions] ++ constants, " of #{inspect(module)}", env)
 
     %{
       module: module,
@@ -100,8 +109,31 @@ defmodule Tenon.Library.Compiler do
       key: key,
       doc: class.doc || "Objects of the class `#{class.name}`.",
       repr: with([%{key: key}] <- repr, do: key, else: (_ -> nil)),
-      functions: functions
+      functions: functions,
+      constants: constants,
+      enumerable: enumerable
     }
+  end
+
+  # The functions that Enumerable calls, or nil. As in Python, an object that has neither `__iter__` nor `__next__` is
+  # enumerable if it has `__getitem__`.
+  defp enumerable(class, members, modules) do
+    find = fn class, method -> Enum.find(members, %{name: nil}, &(&1.class == class and &1.method == method)) end
+    name = &find.(class, &1).name
+
+    iter =
+      with %{name: iter, result_handle: iterator} <- find.(class, "__iter__"),
+           do: {iter, modules[iterator], find.(iterator, "__next__").name}
+
+    if match?({_, _, _}, iter) or name.("__next__") || name.("__getitem__") do
+      %{
+        iter: if(is_tuple(iter), do: iter),
+        next: name.("__next__"),
+        at: name.("__getitem__"),
+        size: name.("__len__"),
+        contains: name.("__contains__")
+      }
+    end
   end
 
   defp check_names(definitions, of, env) do
@@ -197,14 +229,30 @@ defmodule Tenon.Library.Compiler do
   # Elixir reads a head and a spec of `when` as guards, and its formatter cannot write a spec of `fn`.
   @impossible ~w(module_info unquote unquote_splicing fn when _)
 
-  defp elixir_name(%{role: :method, name: name, class: class}, names, rename, env) do
-    case String.replace_prefix(name, class <> ".", "") do
+  @special %{
+    "__call__" => "call",
+    "__contains__" => "contains?",
+    "__eq__" => "equal?",
+    "__getitem__" => "at",
+    "__getstate__" => "dump",
+    "__hash__" => "hash",
+    "__iter__" => "iter",
+    "__len__" => "size",
+    "__next__" => "next",
+    "__setitem__" => "put_at"
+  }
+
+  defp elixir_name(%{role: role, name: name} = signature, names, rename, env)
+       when role in [:method, :static, :property] do
+    case method(signature) do
       "__repr__" -> :__repr__
-      "__len__" -> elixir_name(name, "size", names, rename, env)
-      "__getitem__" -> elixir_name(name, "at", names, rename, env)
-      method -> elixir_name(name, method, names, rename, env)
+      method -> elixir_name(name, Map.get(@special, method, method), names, rename, env)
     end
   end
+
+  # A function of Elixir begins with a lower-case letter.
+  defp elixir_name(%{role: :constant, name: name} = signature, names, rename, env),
+    do: elixir_name(name, String.downcase(method(signature) || name), names, rename, env)
 
   defp elixir_name(%{role: :constructor, name: name}, names, rename, env),
     do: elixir_name(name, "new", names, rename, env)
@@ -214,7 +262,7 @@ defmodule Tenon.Library.Compiler do
   defp elixir_name(name, default, names, rename, env) do
     renamed = to_string(Keyword.get(rename, String.to_atom(name), default))
 
-    if renamed in @impossible or String.starts_with?(renamed, "__") or not (renamed =~ ~r/^[a-z_]\w*$/) do
+    if renamed in @impossible or String.starts_with?(renamed, "__") or not (renamed =~ ~r/^[a-z_]\w*\??$/) do
       fail(
         env,
         "#{renamed} cannot be the name of a function in Elixir; choose one with " <>
@@ -224,6 +272,10 @@ defmodule Tenon.Library.Compiler do
 
     String.to_atom(renamed)
   end
+
+  # The name after the "Class.", or nil.
+  defp method(%{class: class, name: name}),
+    do: if(class != name && class, do: String.replace_prefix(name, class <> ".", ""))
 
   defp key(name), do: if(name =~ ~r/^[A-Z]|\./, do: "\"#{name}\":", else: "#{name}:")
 
@@ -235,6 +287,16 @@ defmodule Tenon.Library.Compiler do
   defp fail(env, message), do: raise(CompileError, file: env.file, line: env.line, description: message)
 
   # ------------------------------------------------------------------------------------------------- heads and specs
+
+  defp constant(%{results: [%{default: {:ok, value}} = item]} = signature, name) do
+    %{
+      class: signature.class,
+      name: name,
+      value: Macro.escape(value),
+      type: result_type(item),
+      doc: Enum.join([signature.doc || "", "", "    #{signature.text}"], "\n")
+    }
+  end
 
   defp definition(signature, name, key) do
     {keywords, positional} = Enum.split_with(signature.params, & &1.keyword_only)
@@ -266,10 +328,16 @@ defmodule Tenon.Library.Compiler do
 
     arguments = for arity <- required..length(types), do: Enum.take(types, arity)
 
+    # Names with a question mark return the value itself, as elsewhere in Elixir.
+    predicate? = String.ends_with?(Atom.to_string(name), "?")
+
     %{
       class: signature.class,
+      method: method(signature),
+      result_handle: with([%{handle: handle}] <- signature.results, do: handle, else: (_ -> nil)),
+      predicate?: predicate?,
       name: name,
-      bang: :"#{Atom.to_string(name)}!",
+      bang: if(predicate?, do: name, else: :"#{Atom.to_string(name)}!"),
       key: key,
       vars: vars,
       head: head,
@@ -277,7 +345,11 @@ defmodule Tenon.Library.Compiler do
       bang_specs: for(types <- arguments, do: {types, value}),
       doc: Enum.join([signature.doc || "", "", "    #{signature.text}", options_doc(keywords)], "\n"),
       bang_doc:
-        "Like `#{Atom.to_string(name)}/#{length(types)}`, but returns the result itself, or raises `Tenon.Error`."
+        if(predicate?,
+          do: Enum.join([signature.doc || "", "", "    #{signature.text}", "", "Raises `Tenon.Error`."], "\n"),
+          else:
+            "Like `#{Atom.to_string(name)}/#{length(types)}`, but returns the result itself, or raises `Tenon.Error`."
+        )
     }
   end
 
@@ -319,8 +391,11 @@ defmodule Tenon.Library.Compiler do
   defp argument_type(%{kind: :tensor}), do: quote(do: Tenon.Library.tensor())
   defp argument_type(%{kind: :tensors}), do: quote(do: [Tenon.Library.tensor()])
   defp argument_type(%{kind: :enum} = item), do: quote(do: unquote(result_type(item)) | String.t())
-  defp argument_type(%{kind: :ints}), do: quote(do: [integer()])
-  defp argument_type(%{kind: :floats}), do: quote(do: [Tenon.Library.float_or_atom()])
+
+  defp argument_type(%{kind: :complex}),
+    do: quote(do: Tenon.Library.complex() | Tenon.Library.float_or_atom() | struct())
+
+  defp argument_type(%{kind: :dtype}), do: quote(do: Tenon.type())
   defp argument_type(item), do: result_type(item)
 
   defp value_type([]), do: :ok
@@ -330,7 +405,14 @@ defmodule Tenon.Library.Compiler do
   defp result_type(%{optional: true} = item), do: quote(do: unquote(result_type(%{item | optional: false})) | nil)
   defp result_type(%{kind: :tensor}), do: quote(do: Tenon.Tensor.t() | struct())
   defp result_type(%{kind: :tensors}), do: quote(do: [Tenon.Tensor.t() | struct()])
+  defp result_type(%{kind: :int, choices: [_ | _] = choices}), do: alternatives(choices)
   defp result_type(%{kind: :int}), do: quote(do: integer())
+  defp result_type(%{kind: :uint}), do: quote(do: non_neg_integer())
+  defp result_type(%{kind: :complex}), do: quote(do: Tenon.Library.complex())
+  defp result_type(%{kind: :bytes}), do: quote(do: binary())
+  defp result_type(%{kind: :ints}), do: quote(do: [integer()])
+  defp result_type(%{kind: :floats}), do: quote(do: [Tenon.Library.float_or_atom()])
+  defp result_type(%{kind: :strs}), do: quote(do: [String.t()])
   defp result_type(%{kind: :float}), do: quote(do: Tenon.Library.float_or_atom())
   defp result_type(%{kind: :bool}), do: quote(do: boolean())
   defp result_type(%{kind: :str}), do: quote(do: String.t())
@@ -340,8 +422,9 @@ defmodule Tenon.Library.Compiler do
   defp result_type(%{kind: :enum, choices: choices}) do
     choices
     |> Enum.map(&if(is_atom(Signature.choice(&1)), do: Signature.choice(&1), else: quote(do: String.t())))
-    |> Enum.uniq()
-    |> Enum.reverse()
-    |> Enum.reduce(&quote(do: unquote(&1) | unquote(&2)))
+    |> alternatives()
   end
+
+  defp alternatives(types),
+    do: types |> Enum.uniq() |> Enum.reverse() |> Enum.reduce(&quote(do: unquote(&1) | unquote(&2)))
 end
