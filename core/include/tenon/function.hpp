@@ -13,8 +13,7 @@
 //
 // The library exports one C symbol and needs nothing but the C++ runtime. docs/signatures.md describes the grammar of
 // signatures. A signature is read by the compiler and compared with the C++ function: a wrong number, kind, dtype or rank of
-// a parameter is a static assertion. Not every host takes every kind of signature yet; it refuses the others when it loads
-// the library.
+// a parameter is a static assertion. A host that lacks a part of a signature refuses the library when it is loaded.
 //
 // Parameters, in the order of the signature:
 //
@@ -22,22 +21,25 @@
 //   f32[*b, n]          tenon::in<float, tenon::any>
 //   real[n], T[n]       tenon::in<void, 1>, whose view() has the dtype; or a generic lambda: see below
 //   [f32[n]]            tenon::list<float, 1>; rw_list<float, 1> if it has 'rw'
-//   float, int, bool    double (or float, which narrows), int64_t, bool
-//   uint, complex       uint64_t, tenon::complex<double> or std::complex
-//   'mean'|'max'        int or a C++ enum: the index of the string
+//   float, bool         double (or float, which narrows), bool
+//   int                 any type of integers (int64_t, int, size_t, ...); a value outside its range is an OverflowError
+//   uint, complex       any unsigned type; tenon::complex<double> or std::complex
+//   'mean'|'max', 1|2   int or a C++ enum: the index of the string; the integer itself
 //   str, bytes, strs    tenon::text, tenon::bytes, tenon::texts; or const char *, std::string, std::string_view
 //   ints, floats        tenon::in<int64_t, 1>, tenon::in<double, 1>; or std::vector, std::span
 //   dtype               tenon_dtype
-//   self, handle('C')   C &, C *, tenon::object<C>
+//   self, handle('C')   C &, C *, tenon::object<C>; C, which is a copy; a std::shared_ptr: see TENON_CPP_TYPE_SHARED
 //
 // An argument that may be None ("?") is a std::optional or a tenon::optional. Arrays, text, bytes, texts, C * and
 // object<C> do not need one: they are falsy if the argument was not given.
 //
 // Results are the parameters after these, in the order of the signature: tenon::out<float, 1> for a tensor,
-// tenon::out_list<float, 1> for a list of tensors, and a reference (`double &`) for every other value. If there is exactly one result that the host does not allocate, the
-// function may return it instead: a number, a string, an object (C * or a std::unique_ptr), a std::vector for f32[?]
-// (copied) or for f32[?] own (moved, not copied), tenon::owned<float, 2>{std::move(rows), {n, d}}, or an array
-// (tenon::in) of the memory that an 'of(...)' result shows. A constructor returns its object.
+// tenon::out_list<float, 1> for a list of tensors, and a reference (`double &`) for every other value. Instead, the function
+// may return the results that the host does not allocate: the only one, or several as a std::pair or std::tuple. That is a
+// number, a string, a container of bytes, integers, doubles or strings, an object (C, C *, a std::unique_ptr or a
+// std::shared_ptr), a std::vector for f32[?] (copied) or for f32[?] own (moved, not copied),
+// tenon::owned<float, 2>{std::move(rows), {n, d}}, or an array (tenon::in) of the memory that an 'of(...)' result shows. A
+// constructor returns its object.
 //
 // A function is the name of a function, a method (`&C::query`) or a lambda without captures that is not mutable. A generic
 // lambda is instantiated for each dtype of the dtype variables:
@@ -118,6 +120,15 @@
         {                                                                                                              \
             return name;                                                                                               \
         }                                                                                                              \
+    };
+
+// The same for a type whose objects are held by std::shared_ptr, so that functions may take and return such pointers. Include
+// <memory> before.
+#define TENON_CPP_TYPE_SHARED(object) TENON_CPP_TYPE_SHARED_AS(object, #object)
+#define TENON_CPP_TYPE_SHARED_AS(object, name)                                                                         \
+    TENON_CPP_TYPE_AS(object, name)                                                                                    \
+    template <> struct tenon::impl::holder_of<object> {                                                                \
+        using holder = std::shared_ptr<object>;                                                                        \
     };
 
 // A class: an entry in the table of a module. Its type was tied to its name. The flags are TENON_CLASS_CONCURRENT or 0.

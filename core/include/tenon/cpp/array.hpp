@@ -438,6 +438,9 @@ template <class Element, int Rank> class owned
   public:
     using value_type = Element;
 
+    TENON__HIDDEN owned() // empty, until another one is assigned to it
+    {
+    }
     template <class Container>
     TENON__HIDDEN_MEMBER owned(Container &&container, const int64_t (&shape)[Rank ? Rank : 1])
         : owned(nullptr, static_cast<Container &&>(container))
@@ -462,22 +465,27 @@ template <class Element, int Rank> class owned
         shape_[0] = size_;
     }
     TENON__HIDDEN owned(owned &&other) noexcept
-        : data_(other.data_), owner_(other.owner_), release_(other.release_), size_(other.size_), known_(other.known_)
     {
-        for (int i = 0; i < Rank; i++)
-            shape_[i] = other.shape_[i];
-        other.owner_ = nullptr;
+        take(other);
+    }
+    TENON__HIDDEN owned &operator=(owned &&other) noexcept
+    {
+        if (this != &other) {
+            clear();
+            take(other);
+        }
+        return *this;
     }
     TENON__HIDDEN ~owned()
     {
-        if (owner_)
-            release_(owner_);
+        clear();
     }
-    owned &operator=(owned &&) = delete;
 
-    // Gives the memory to the host, as a result of the call.
+    // Gives the memory to the host, as a result of the call. One that is empty leaves the result as it is.
     TENON__HIDDEN tenon_status own(tenon_call *call, int index)
     {
+        if (!owner_)
+            return TENON_OK;
         tenon_status status = tenon_result_own(call, index, data_, Rank, shape_, nullptr, owner_, release_);
         if (status == TENON_OK)
             owner_ = nullptr;
@@ -485,6 +493,23 @@ template <class Element, int Rank> class owned
     }
 
   private:
+    TENON__HIDDEN void clear()
+    {
+        if (owner_)
+            release_(owner_);
+        owner_ = nullptr;
+    }
+    TENON__HIDDEN void take(owned &other)
+    {
+        data_ = other.data_;
+        owner_ = other.owner_;
+        release_ = other.release_;
+        size_ = other.size_;
+        known_ = other.known_;
+        for (int i = 0; i < Rank; i++)
+            shape_[i] = other.shape_[i];
+        other.owner_ = nullptr;
+    }
     // Moves the container, and leaves the shape to the other constructors.
     template <class Container> TENON__HIDDEN owned(std::nullptr_t, Container &&container)
     {

@@ -53,18 +53,39 @@ constexpr bool is_returnable(const slot &result)
     return result.kind != kind::tensors && (result.kind != kind::tensor || result.open);
 }
 
-// The result that a function returns which does not return void, or -1 if there is not exactly one.
-constexpr int find_returned(const signature &s)
+constexpr int count_returnable(const signature &s)
 {
-    int found = -1;
-    for (int i = 0; i < s.results; i++) {
-        if (!is_returnable(s.result[i]))
-            continue;
-        if (found >= 0)
-            return -1;
-        found = i;
-    }
-    return found;
+    int count = 0;
+    for (int i = 0; i < s.results; i++)
+        count += is_returnable(s.result[i]);
+    return count;
+}
+
+// The result that is number `n` of those that a function may return, or the number of results if there are fewer.
+constexpr int find_returnable(const signature &s, int n)
+{
+    int i = 0;
+    while (i < s.results && (!is_returnable(s.result[i]) || n-- > 0))
+        i++;
+    return i;
+}
+
+// The return type of a generic lambda that returns a tuple, until its own is known.
+struct some_tuple {
+};
+
+// How many results a function with the result type Return returns: none, all that it may, in a tuple, or the only one.
+template <class Return> constexpr int count_returned(const signature &s)
+{
+    const int count = count_returnable(s);
+    if (std::is_same<Return, some_tuple>::value)
+        return count;
+    if constexpr (std::is_void<Return>::value)
+        return 0;
+    else if constexpr (tuple_size<bare<Return>>::value > 1)
+        return tuple_size<bare<Return>>::value == count ? count : 0;
+    else
+        return count == 1;
 }
 
 // The values of the dtype variables: those that were chosen, or those that have only one.
@@ -125,6 +146,9 @@ template <class Function, fault Fault> struct object_mistake {
         Fault != fault::name,
         "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module, or, for a method of a base "
         "class, a lambda");
+    static_assert(
+        Fault != fault::holder,
+        "a shared pointer to this C++ type needs TENON_CPP_TYPE_SHARED(Type), instead of TENON_CPP_TYPE(Type)");
     static_assert(Fault != fault::deleter,
                   "the deleter of the smart pointer has state, which would be lost: use a class without members");
 };
@@ -158,11 +182,7 @@ template <class Entry, class Result, fault Fault> constexpr void report_result()
 }
 
 // Of a function whose result is Return.
-template <class Entry, class Return> constexpr int returned_index()
-{
-    constexpr int index = find_returned(parsed<Entry>::value);
-    return std::is_void<Return>::value ? -1 : index;
-}
+template <class Entry, class Return> constexpr int returned = count_returned<Return>(parsed<Entry>::value);
 
 // A constructor has no result in its signature, and returns an object of the class that it is named after.
 template <class Entry, class Return> constexpr fault find_constructor_fault()
@@ -176,25 +196,48 @@ template <class Entry, class Return> constexpr fault find_constructor_fault()
 template <class Entry, class Return>
 constexpr bool is_constructor = find_constructor_fault<Entry, Return>() == fault::none;
 
+template <class Entry, class Chosen, class Value> constexpr fault find_value_fault(int number)
+{
+    return find_result_fault<bare<Value>>(parsed<Entry>::value.result[find_returnable(parsed<Entry>::value, number)],
+                                          choose(parsed<Entry>::value, Chosen()).item);
+}
+
+template <class Entry, class Tuple, class Chosen, size_t... Number>
+constexpr fault find_tuple_fault(std::index_sequence<Number...>)
+{
+    fault found = fault::none;
+    ((found = found != fault::none ? found
+                                   : find_value_fault<Entry, Chosen, typename std::tuple_element<Number, Tuple>::type>(
+                                         static_cast<int>(Number))),
+     ...);
+    return found;
+}
+
 template <class Entry, class Return, class Chosen> constexpr fault find_return_fault()
 {
     if constexpr (std::is_void<Return>::value)
         return fault::none;
     else if constexpr (parsed<Entry>::value.constructor_candidate)
-        return find_constructor_fault<Entry, Return>();
-    else if constexpr (returned_index<Entry, Return>() < 0)
+        return find_constructor_fault<Entry, bare<Return>>();
+    else if constexpr (returned<Entry, Return> == 0)
         return fault::kind;
+    else if constexpr (returned<Entry, Return> > 1)
+        return find_tuple_fault<Entry, bare<Return>, Chosen>(
+            std::make_index_sequence<static_cast<size_t>(returned<Entry, Return>)>());
     else
-        return find_result_fault<bare<Return>>(parsed<Entry>::value.result[returned_index<Entry, Return>()],
-                                               choose(parsed<Entry>::value, Chosen()).item);
+        return find_value_fault<Entry, Chosen, Return>(0);
 }
 
 // The result of the parameter at Position of the C++ function, after its arguments. Returned results have no parameter.
 template <class Entry, class Return> constexpr int result_of(int j)
 {
-    int index = j - parsed<Entry>::value.parameters;
-    constexpr int returned = returned_index<Entry, Return>();
-    return returned >= 0 && index >= returned ? index + 1 : index;
+    int left = j - parsed<Entry>::value.parameters;
+    if (returned<Entry, Return> == 0)
+        return left;
+    int i = 0;
+    while (i < parsed<Entry>::value.results && (is_returnable(parsed<Entry>::value.result[i]) || left-- > 0))
+        i++;
+    return i;
 }
 
 template <class Entry, class Return, class Chosen, class Parameter> constexpr fault find_parameter_fault(int j)
@@ -206,8 +249,8 @@ template <class Entry, class Return, class Chosen, class Parameter> constexpr fa
 }
 
 template <class Entry, class Return>
-constexpr int expected_parameters = parsed<Entry>::value.parameters + parsed<Entry>::value.results -
-                                    (returned_index<Entry, Return>() >= 0 ? 1 : 0);
+constexpr int expected_parameters =
+    parsed<Entry>::value.parameters + parsed<Entry>::value.results - returned<Entry, Return>;
 
 // Compares the parameters and the result of a function with its signature: the types only if there are as many as expected.
 // Mistakes are reported apart from the comparison, because clang would report each use of it, too.
@@ -285,29 +328,54 @@ template <class... Argument> struct arguments : Argument... {
 };
 
 // Whether the call can fail when the argument is read.
-template <class Parameter>
-constexpr bool can_fail =
-    array_of<typename value_of<bare<Parameter>>::type>::is == role::kept || is_c_string<Parameter>;
+template <class Entry, int Position, class Parameter> constexpr bool can_fail()
+{
+    using Value = typename value_of<bare<Parameter>>::type;
+    if constexpr (Position < parsed<Entry>::value.parameters)
+        return array_of<Value>::is == role::kept || is_c_string<Parameter> ||
+               is_narrow<Value, parsed<Entry>::value.parameter[Position].kind>;
+    return false;
+}
+
+template <class Entry, class Tuple, size_t... Number>
+tenon_status return_tuple(tenon_call *call, Tuple &&values, std::index_sequence<Number...>)
+{
+    using std::get; // and that of a std::tuple, whose header may be missing here
+    tenon_status status = TENON_OK;
+    (void)((status = return_value<parsed<Entry>::value.result[find_returnable(parsed<Entry>::value, Number)].kind,
+                                  parsed<Entry>::value.result[find_returnable(parsed<Entry>::value, Number)].owned,
+                                  parsed<Entry>::value.result[find_returnable(parsed<Entry>::value, Number)].optional>(
+                call, find_returnable(parsed<Entry>::value, Number), get<Number>(static_cast<Tuple &&>(values))),
+            status == TENON_OK) &&
+           ...);
+    return status;
+}
 
 // Calls the C++ function. A shape function has the same parameters, but returns no values.
 template <class Entry, class Return, class... Parameter, size_t... Position>
 tenon_status run_with(tenon_call *call, types<Parameter...>, std::index_sequence<Position...>)
 {
     constexpr bool shapes = Entry::shapes;
-    constexpr int returned = is_constructor<Entry, Return> ? 0 : returned_index<Entry, Return>();
+    constexpr bool constructs = is_constructor<Entry, bare<Return>>;
+    constexpr int count = constructs ? 1 : returned<Entry, Return>;
     constexpr auto function = Entry::function();
     call_scope scope(call);
     arguments<argument_of<Entry, Return, static_cast<int>(Position), Parameter>...> all(call);
-    if constexpr ((can_fail<Parameter> || ...))
+    if constexpr ((can_fail<Entry, static_cast<int>(Position), Parameter>() || ...))
         if (call->flags & TENON_CALL_FAILED)
             return TENON_EFAILED;
     tenon_status status = TENON_OK;
-    if constexpr (returned >= 0 && !shapes) {
-        constexpr bool constructs = is_constructor<Entry, Return>;
-        constexpr slot result = parsed<Entry>::value.result[returned];
+    if constexpr (count > 1 && !shapes) {
+        status = return_tuple<Entry>(
+            call,
+            function(static_cast<argument_of<Entry, Return, static_cast<int>(Position), Parameter> &>(all).pass()...),
+            std::make_index_sequence<static_cast<size_t>(count)>());
+    } else if constexpr (count == 1 && !shapes) {
+        constexpr int index = constructs ? 0 : find_returnable(parsed<Entry>::value, 0);
+        constexpr slot result = parsed<Entry>::value.result[index];
         status = return_value < constructs ? kind::handle : result.kind, result.owned,
         result.optional >
-            (call, returned,
+            (call, index,
              function(static_cast<argument_of<Entry, Return, static_cast<int>(Position), Parameter> &>(all).pass()...));
     } else {
         function(static_cast<argument_of<Entry, Return, static_cast<int>(Position), Parameter> &>(all).pass()...);

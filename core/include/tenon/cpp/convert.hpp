@@ -94,6 +94,28 @@ inline void check_string(tenon_call *call, int index, const char *name, int leng
                    length, name, static_cast<long long>(static_cast<const char *>(end) - data));
 }
 
+// The call fails if the integer is outside the range of the Type that the C++ function takes.
+template <class Type, kind Kind> void check_range(tenon_call *call, int index, const char *name, int length)
+{
+    constexpr int bits = 8 * static_cast<int>(sizeof(Type)) - std::is_signed<Type>::value;
+    constexpr uint64_t highest = UINT64_MAX >> (64 - bits);
+    constexpr int64_t lowest = std::is_signed<Type>::value ? -static_cast<int64_t>(highest) - 1 : 0;
+    const tenon_value &value = call->args[index];
+    const int64_t given = value.as.integer;
+    const auto unsigned_given = static_cast<uint64_t>(given);
+    const bool negative = Kind == kind::integer && given < 0;
+    if (value.kind == TENON_KIND_NONE || (negative ? given >= lowest : unsigned_given <= highest))
+        return;
+    if (negative)
+        tenon_fail(call, TENON_EOVERFLOW, "argument '%.*s': expected an integer from %lld to %llu, got %lld", length,
+                   name, static_cast<long long>(lowest), static_cast<unsigned long long>(highest),
+                   static_cast<long long>(given));
+    else
+        tenon_fail(call, TENON_EOVERFLOW, "argument '%.*s': expected an integer from %lld to %llu, got %llu", length,
+                   name, static_cast<long long>(lowest), static_cast<unsigned long long>(highest),
+                   static_cast<unsigned long long>(unsigned_given));
+}
+
 template <class Parameter>
 constexpr bool is_c_string = std::is_same<typename value_of<bare<Parameter>>::type, const char *>::value;
 
@@ -108,6 +130,8 @@ template <class Entry, int Index, class Parameter> struct argument {
     {
         if constexpr (shape.kind == kind::text && is_c_string<Type>)
             check_string(call, Index, shape.name, shape.name_length);
+        if constexpr (is_narrow<typename value_of<Type>::type, shape.kind>)
+            check_range<typename value_of<Type>::type, shape.kind>(call, Index, shape.name, shape.name_length);
 #ifdef TENON_CHECK_INDICES
         set_label(value, {"argument", shape.name, shape.name_length});
 #endif
@@ -125,18 +149,30 @@ template <class Entry, int Index, class Parameter> struct argument {
 // An argument that is an object.
 template <class Entry, int Index, class Parameter> struct object_argument {
     using Class = typename class_of<Parameter>::type;
-    void *pointer;
+    using Holder = holder<Class>;
+    void *pointer; // to the object, or to its holder
 
     explicit object_argument(tenon_call *call)
         : pointer(call->args[Index].kind == TENON_KIND_NONE ? nullptr : call->args[Index].as.handle.object)
     {
     }
+    Class *object() const
+    {
+        if constexpr (std::is_void<Holder>::value)
+            return static_cast<Class *>(pointer);
+        else
+            return pointer ? static_cast<Holder *>(pointer)->get() : nullptr;
+    }
     Parameter pass()
     {
-        if constexpr (std::is_reference<Parameter>::value)
-            return *static_cast<Class *>(pointer);
+        if constexpr (is_shared<bare<Parameter>> && std::is_reference<Parameter>::value)
+            return *static_cast<Holder *>(pointer);
+        else if constexpr (is_shared<bare<Parameter>>)
+            return pointer ? Parameter(*static_cast<Holder *>(pointer)) : Parameter();
+        else if constexpr (std::is_reference<Parameter>::value || is_named<Parameter>::value)
+            return *object();
         else
-            return Parameter(static_cast<Class *>(pointer));
+            return Parameter(object());
     }
     tenon_status finish(tenon_call *)
     {
@@ -192,23 +228,60 @@ template <class Type, class Class> struct destroyer<Type, Class, std::void_t<typ
     }
 };
 
+template <class Type> struct destroyer<Type, void> { // a holder, or an object that was returned by value
+    static void run(void *object)
+    {
+        delete static_cast<Type *>(object);
+    }
+};
+
+// The class of an object that a function returns.
+template <class Type> constexpr auto find_returned_class()
+{
+    if constexpr (is_named<Type>::value)
+        return static_cast<Type *>(nullptr);
+    else if constexpr (is_shared<Type>)
+        return static_cast<typename shared_class<Type>::type *>(nullptr);
+    else
+        return static_cast<typename pointee<Type>::type *>(nullptr);
+}
+
+template <class Destroyer> tenon_status give_object(tenon_call *call, int index, void *object)
+{
+    tenon_status status = tenon_return_handle(call, index, object, Destroyer::run);
+    if (status != TENON_OK) // the host has not taken it
+        Destroyer::run(object);
+    return status;
+}
+
+template <bool Optional> tenon_status return_null(tenon_call *call)
+{
+    return Optional ? TENON_OK
+                    : tenon_fail(call, TENON_EFAILED, "its code returned a null pointer instead of an object");
+}
+
 template <class Value, bool Optional> tenon_status return_object(tenon_call *call, int index, Value &&value)
 {
     using Type = bare<Value>;
-    using Class = typename pointee<Type>::type;
-    Class *object = nullptr;
-    if constexpr (std::is_pointer<Type>::value)
-        object = value;
-    else
-        object = value.release();
-    if (!object && Optional)
-        return TENON_OK;
-    if (!object)
-        return tenon_fail(call, TENON_EFAILED, "its code returned a null pointer instead of an object");
-    tenon_status status = tenon_return_handle(call, index, object, destroyer<Type, Class>::run);
-    if (status != TENON_OK) // the host has not taken it
-        destroyer<Type, Class>::run(object);
-    return status;
+    using Class = typename std::remove_pointer<decltype(find_returned_class<Type>())>::type;
+    using Holder = holder<Class>;
+    constexpr bool is_held = !std::is_void<Holder>::value;
+    if constexpr (is_named<Type>::value && is_held) {
+        return give_object<destroyer<Holder, void>>(call, index, new Holder(new Class(static_cast<Value &&>(value))));
+    } else if constexpr (is_named<Type>::value) {
+        return give_object<destroyer<Class, void>>(call, index, new Class(static_cast<Value &&>(value)));
+    } else if constexpr (is_held) {
+        Holder held(static_cast<Value &&>(value));
+        return held.get() ? give_object<destroyer<Holder, void>>(call, index, new Holder(static_cast<Holder &&>(held)))
+                          : return_null<Optional>(call);
+    } else {
+        Class *object = nullptr;
+        if constexpr (std::is_pointer<Type>::value)
+            object = value;
+        else
+            object = value.release();
+        return object ? give_object<destroyer<Type, Class>>(call, index, object) : return_null<Optional>(call);
+    }
 }
 
 template <bool Owned, class Value> tenon_status return_tensor(tenon_call *call, int index, Value &&value)

@@ -109,7 +109,7 @@ template <class Entry, int Index, class Chosen> constexpr auto find_canonical_ou
         return types<typename number_of<s.kind>::type &>();
 }
 
-// Returned is int if a value is returned, and void otherwise: result_of only asks for that.
+// Returned is int if a value is returned, some_tuple if several are, and void otherwise: result_of only asks for that.
 template <class Entry, class Returned, int Position, class Chosen> constexpr auto find_canonical_parameter()
 {
     if constexpr (Position < parsed<Entry>::value.parameters)
@@ -190,14 +190,16 @@ template <class Entry, class Returned, class Chosen, int Position, fault Fault, 
                find_parameter_fault<Entry, Returned, Chosen, Parameter>(Position) == Fault;
     }
 
-    template <class Type, class = typename std::enable_if<takes<Type>()>::type> operator Type() const
+    // A copy of an object is made from the reference to it.
+    template <class Type, class = typename std::enable_if<takes<Type>() && !(is_object && is_named<Type>::value)>::type>
+    operator Type() const
     {
         if constexpr (Fault != fault::none) {
             (void)parameter_mistake<name_in<Entry>, Position, Type, Fault>();
             return lvalue<Type (*)()>()();
         } else {
             argument_of<Entry, Returned, Position, Type> value(call);
-            if constexpr (can_fail<Type>)
+            if constexpr (can_fail<Entry, Position, Type>())
                 if (call->flags & TENON_CALL_FAILED)
                     raise_failed();
             return value.pass();
@@ -205,7 +207,7 @@ template <class Entry, class Returned, class Chosen, int Position, fault Fault, 
     }
 
     template <class Type, class = typename std::enable_if<takes<Type &>()>::type,
-              class = typename std::enable_if<is_result || is_object, Type>::type>
+              class = typename std::enable_if<is_result || (is_object && !is_shared<bare<Type>>), Type>::type>
     operator Type &() const
     {
         using Argument = argument_of<Entry, Returned, Position, Type &>;
@@ -412,12 +414,13 @@ struct is_mutable<Callable, types<Parameter...>>
 template <class Entry, class Chosen> tenon_status run_chosen(tenon_call *call)
 {
     using Callable = decltype(Entry::function());
-    using Returning = generic_parameters_of<Entry, int, Chosen>;
+    using Returned = typename std::conditional<(count_returnable(parsed<Entry>::value) > 1), some_tuple, int>::type;
+    using Returning = generic_parameters_of<Entry, Returned, Chosen>;
     using Complete = generic_parameters_of<Entry, void, Chosen>;
     if constexpr (std::is_final<Callable>::value || is_mutable<Callable, typename Returning::canonicals>::value)
         (void)function_mistake<name_in<Entry>, Callable *>();
-    else if constexpr (find_returned(parsed<Entry>::value) >= 0 && Returning::fit)
-        return run_positions<Entry, int, Chosen>(call, typename Returning::positions());
+    else if constexpr (count_returnable(parsed<Entry>::value) > 0 && Returning::fit)
+        return run_positions<Entry, Returned, Chosen>(call, typename Returning::positions());
     else if constexpr (is_mutable<Callable, typename Complete::canonicals>::value)
         (void)function_mistake<name_in<Entry>, Callable *>();
     else if constexpr (Complete::fit)

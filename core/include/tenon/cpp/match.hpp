@@ -24,6 +24,11 @@ template <class Class> struct name_of {
     }
 };
 
+// The smart pointer that holds the objects of a C++ type: TENON_CPP_TYPE_SHARED. void: the host has the objects themselves.
+template <class Class> struct holder_of {
+    using holder = void;
+};
+
 constexpr bool is_class_name(const char *name)
 {
     for (int i = 0; name[i]; i++)
@@ -128,7 +133,48 @@ struct has_parts<
 template <class Type>
 constexpr bool is_complex = has_parts<Type>::value &&std::is_constructible<Type, double, double>::value;
 
-template <class Type> constexpr bool is_number = std::is_integral<Type>::value && !std::is_same<Type, bool>::value;
+template <class Type>
+constexpr bool is_character = std::is_same<Type, char>::value || std::is_same<Type, wchar_t>::value ||
+                              std::is_same<Type, char16_t>::value || std::is_same<Type, char32_t>::value;
+template <class Type>
+constexpr bool is_number = std::is_integral<Type>::value && !std::is_same<Type, bool>::value && !is_character<Type>;
+
+// Whether an integer of this kind may be outside the range of Type.
+template <class Type, kind Kind>
+constexpr bool is_narrow = is_number<Type> &&
+                           ((Kind == kind::integer && (std::is_unsigned<Type>::value || sizeof(Type) < 8)) ||
+                            (Kind == kind::uinteger && sizeof(Type) < 8));
+
+// Whether it is a type that TENON_CPP_TYPE has tied to a class.
+template <class Type, class = void> struct is_named : std::false_type {
+};
+template <class Type>
+struct is_named<Type, typename std::enable_if<std::is_class<Type>::value>::type>
+    : std::bool_constant<name_of<Type>::get() != nullptr> {
+};
+
+// The object of a pointer that shares it, such as a std::shared_ptr. void if Type is not one.
+template <class Type, class = void> struct shared_class {
+    using type = void;
+};
+template <class Type>
+struct shared_class<Type, std::void_t<typename Type::element_type, decltype(lvalue<const Type>().use_count()),
+                                      decltype(lvalue<const Type>().get())>> {
+    using type = typename Type::element_type;
+};
+template <class Type> constexpr bool is_shared = !std::is_void<typename shared_class<Type>::type>::value;
+
+template <class Class> using holder = typename holder_of<typename std::remove_cv<Class>::type>::holder;
+
+// The number of values in a std::pair or std::tuple; 0 if Type is neither.
+template <class Type, class = void> struct tuple_size {
+    static constexpr int value = 0;
+};
+template <class Type> struct tuple_size<Type, std::void_t<decltype(std::tuple_size<Type>::value)>> {
+    static constexpr bool is_other =
+        !std::is_void<item<Type>>::value || has_parts<Type>::value || is_named<Type>::value;
+    static constexpr int value = is_other ? 0 : static_cast<int>(std::tuple_size<Type>::value);
+};
 
 // The object that a constructor returns: C * or a smart pointer with release(). void if Type is neither.
 template <class Type, class = void> struct pointee {
@@ -142,32 +188,46 @@ struct pointee<Type, typename std::enable_if<std::is_pointer<decltype(lvalue<Typ
     using type = typename std::remove_pointer<decltype(lvalue<Type>().release())>::type;
 };
 
-// The class of an argument that is an object: C &, C * or object<C>. void for any other type.
-template <class Parameter> struct class_of {
-    using type = void;
+// The class of an argument that is an object and not a smart pointer: C &, C *, object<C>, or C, which is a copy. void for any
+// other type.
+template <class Parameter> struct plain_class_of {
+    using type = typename std::conditional<is_named<Parameter>::value, Parameter, void>::type;
 };
-template <class Class> struct class_of<Class &> {
+template <class Class> struct plain_class_of<Class &> {
     using type = typename std::conditional<std::is_class<Class>::value, Class, void>::type;
 };
-template <class Class> struct class_of<Class *> {
+template <class Class> struct plain_class_of<Class *> {
     using type = typename std::conditional<std::is_class<Class>::value, Class, void>::type;
 };
-template <class Class> struct class_of<object<Class>> {
+template <class Class> struct plain_class_of<object<Class>> {
     using type = Class;
+};
+// The same, or the class of a smart pointer that shares it.
+template <class Parameter>
+struct class_of
+    : std::conditional<is_shared<bare<Parameter>>, shared_class<bare<Parameter>>, plain_class_of<Parameter>>::type {
+};
+
+// Whether the argument may be None. A reference and a copy cannot be.
+template <class Parameter> struct is_nullable_object : std::bool_constant<is_shared<Parameter>> {
+};
+template <class Class> struct is_nullable_object<Class *> : std::true_type {
+};
+template <class Class> struct is_nullable_object<object<Class>> : std::true_type {
 };
 
 // ------------------------------------------------------------------------------------------------------------- faults
 
-enum class fault { none, kind, dtype, rank, name, alignment, deleter };
+enum class fault { none, kind, dtype, rank, name, alignment, deleter, holder };
 
 // Whether Type takes an argument of this kind that is neither a tensor nor an object.
 template <class Type> constexpr bool takes(kind k)
 {
     switch (k) {
     case kind::integer:
-        return is_number<Type> && std::is_signed<Type>::value && sizeof(Type) == 8;
+        return is_number<Type>;
     case kind::uinteger:
-        return is_number<Type> && std::is_unsigned<Type>::value && sizeof(Type) == 8;
+        return is_number<Type> && std::is_unsigned<Type>::value;
     case kind::number:
         return std::is_same<Type, double>::value || std::is_same<Type, float>::value;
     case kind::boolean:
@@ -241,16 +301,40 @@ struct has_state<Type, std::void_t<typename Type::deleter_type>>
                          !std::is_default_constructible<typename Type::deleter_type>::value> {
 };
 
-// Type is a pointer or smart pointer, for the object that a function returns.
+// Type is an object, a pointer or a smart pointer, for the object that a function returns.
 template <class Type> constexpr fault find_object_fault(const slot &s)
 {
-    using Class = typename pointee<Type>::type;
-    if constexpr (std::is_void<Class>::value)
+    if constexpr (is_named<Type>::value) {
+        return find_class_fault<Type>(s);
+    } else if constexpr (is_shared<Type>) {
+        using Class = typename shared_class<Type>::type;
+        const fault found = find_class_fault<Class>(s);
+        return found == fault::none && !std::is_same<holder<Class>, Type>::value ? fault::holder : found;
+    } else {
+        using Class = typename pointee<Type>::type;
+        if constexpr (std::is_void<Class>::value)
+            return fault::kind;
+        else if constexpr (has_state<Type>::value && std::is_void<holder<Class>>::value)
+            return fault::deleter;
+        else
+            return find_class_fault<Class>(s);
+    }
+}
+
+// A Parameter of the C++ function for an argument that is an object of Class.
+template <class Parameter, class Class> constexpr fault find_argument_fault(const slot &s)
+{
+    const fault found = find_class_fault<Class>(s);
+    if (s.optional && !is_nullable_object<Parameter>::value)
         return fault::kind;
-    else if constexpr (has_state<Type>::value)
-        return fault::deleter;
-    else
-        return find_class_fault<Class>(s);
+    if constexpr (is_shared<bare<Parameter>>) {
+        using Target = typename std::remove_reference<Parameter>::type;
+        if (found == fault::none && std::is_void<holder<Class>>::value)
+            return fault::holder;
+        if (std::is_reference<Parameter>::value && !std::is_same<Target, const holder<Class>>::value)
+            return fault::kind; // the function would change the pointer that the host has
+    }
+    return found;
 }
 
 // A Parameter of the C++ function for an argument.
@@ -270,10 +354,11 @@ template <class Parameter> constexpr fault find_fault(const slot &s, const tenon
     if (s.kind == kind::handle) {
         using Class = typename class_of<Parameter>::type;
         if constexpr (!std::is_void<Class>::value && !is_array<Type> && !is_optional<Type>)
-            if (!s.optional || !std::is_reference<Parameter>::value)
-                return find_class_fault<Class>(s);
+            return find_argument_fault<Parameter, Class>(s);
         return fault::kind;
     }
+    if (s.kind == kind::integer && s.choices > 0 && std::is_enum<Value>::value)
+        return s.optional && !is_optional<Type> ? fault::kind : fault::none;
     if (s.optional && !is_optional<Type> && !is_nullable<Type>)
         return fault::kind;
     return takes<Value>(s.kind) ? fault::none : fault::kind;
@@ -296,6 +381,7 @@ template <class Return> constexpr fault find_result_fault(const slot &s, const t
             return find_array_fault<item<Value>, 1>(s, types);
         return fault::kind;
     case kind::integer:
+        return is_number<Value> || (s.choices > 0 && std::is_enum<Value>::value) ? fault::none : fault::kind;
     case kind::uinteger:
         return is_number<Value> ? fault::none : fault::kind;
     case kind::choice:
