@@ -103,6 +103,11 @@ tenon_status tenon__find_operand(tenon__expression *e, tenon__word w, int32_t *k
 tenon_status tenon__check_conditions(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
                                      tenon_error *err);
 
+/* That entries of one name do not take the same arguments. The entries have signatures.
+ *
+ * Errors: TENON_EINVAL, TENON_ENOMEM. */
+tenon_status tenon__check_overloads(const tenon_module *module, tenon_error *err);
+
 /* Parse an optional where clause. Only that of a signature has conditions; otherwise these are NULL. */
 tenon_status tenon__parse_where(tenon__parser *p, tenon_signature *signature, tenon__conditions_room *conditions);
 

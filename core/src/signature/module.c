@@ -1,5 +1,5 @@
 /* Checks of a module before a host uses it. */
-#include "parser.h"
+#include "compiled_spec.h"
 
 #include <string.h>
 
@@ -77,18 +77,13 @@ static tenon_status check_head(const tenon_module *module, int64_t index, const 
                                   "function %lld is a member of '%.*s', which is not a class of the module; add "
                                   "TENON_CLASS(\"%.*s\", ...)",
                                   (long long)index, shown, h->name.start, shown, h->name.start);
-    if (h->member.length || h->is_constant || !tenon__module_class(module, h->name.start, h->name.length, NULL))
-        return TENON_OK;
-    for (int64_t i = 0; i < index; i++) {
+    for (int64_t i = 0; h->is_class && i < index; i++) {
         tenon_function function;
         tenon_module_function(module, i, &function);
         entry_head other = head_of(function.signature);
-        if (other.is_class == h->is_class && !other.is_constant && !other.member.length &&
-            same_name(other.name, h->name))
-            return tenon_error_set_in(err, TENON_EINVAL, module_check,
-                                      h->is_class ? "there are two classes called '%.*s'"
-                                                  : "the class '%.*s' has two constructors",
-                                      shown, h->name.start);
+        if (other.is_class && same_name(other.name, h->name))
+            return tenon_error_set_in(err, TENON_EINVAL, module_check, "there are two classes called '%.*s'", shown,
+                                      h->name.start);
     }
     return TENON_OK;
 }
@@ -132,7 +127,7 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
                                       (long long)i, function.signature ? "code" : "signature");
         status = check_head(module, i, &h, err);
     }
-    return status;
+    return status ? status : tenon__check_overloads(module, err);
 }
 
 void tenon_module_function(const tenon_module *module, int64_t index, tenon_function *out)

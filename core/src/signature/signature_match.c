@@ -410,6 +410,16 @@ int tenon_frame_match(tenon_frame *f)
     return 0;
 }
 
+bool tenon_frame_try_match(tenon_frame *f)
+{
+    const tenon_signature *s = f->signature;
+    if (match_some_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+        return false;
+    f->call.results = f->results;
+    f->call.types = f->bindings.types;
+    return true;
+}
+
 bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
 {
     if (!match_some_arguments(f->signature, index, f->args, NULL, &f->bindings, NULL))

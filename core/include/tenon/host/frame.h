@@ -160,6 +160,10 @@ TENON_API bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index);
  * refused. */
 TENON_API int tenon_frame_match(tenon_frame *f);
 
+/* As tenon_frame_match, for an entry of an overloaded function: false if the arguments do not match. Nothing is refused then,
+ * and the host tries the next entry in another frame. */
+TENON_API bool tenon_frame_try_match(tenon_frame *f);
+
 /* --------------------------------------------------------------------------------------------------- results and run */
 
 TENON_API int tenon_frame_refuse_result(tenon_frame *f, int32_t index);

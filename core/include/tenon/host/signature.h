@@ -46,7 +46,7 @@ extern "C" {
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
 #define TENON_HOST_LAYOUT 9u
 
-enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
+enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16, TENON_MAX_OVERLOADS = 64 };
 
 /* Bits of tenon_parameter.flags. */
 #define TENON_PARAMETER_OPTIONAL     (1u << 0) /* None is allowed */
