@@ -150,11 +150,13 @@ void tenon__py_refuse(tenon_frame *base, tenon_refusal why, int32_t index, const
         raise_for(f, err);
     else
         tenon_py_raise(err);
+    if (why != TENON_REFUSED_BY_CODE && f->function)
+        (void)tenon__py_note_mismatch(f->function);
 }
 
 int tenon__py_first_mistake(tenon__py_frame *f, int32_t index)
 {
-    if (!tenon__py_may_replace())
+    if (!tenon__py_may_replace() || tenon__py_is_attempt(f->function))
         return -1;
     PyObject *error = tenon__py_take_exception();
     if (tenon_frame_refuse_earlier(&f->base, index))
@@ -183,7 +185,11 @@ int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const ten
 
 int tenon__py_raise_lost_gradient(const tenon__py_function *function, const char *argument, const char *why)
 {
-    return tenon__py_argument_error(function, argument, PyExc_RuntimeError, "%s", why);
+    if (tenon__py_note_refusal(function)) {
+        PyErr_SetNone(PyExc_RuntimeError);
+        return -1;
+    }
+    return tenon__py_argument_failure(function, argument, PyExc_RuntimeError, "%s", why);
 }
 
 int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object,

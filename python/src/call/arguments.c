@@ -5,16 +5,37 @@
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
+static int raise_argument(const tenon__py_function *function, const char *argument, PyObject *exception,
+                          const char *format, va_list arguments)
+{
+    PyObject *what = PyUnicode_FromFormatV(format, arguments);
+    if (what)
+        PyErr_Format(exception, "%s(): argument '%s': %U", function->signature->name, argument, what);
+    Py_XDECREF(what);
+    return -1;
+}
+
 int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
                              const char *format, ...)
 {
     va_list arguments;
+    if (tenon__py_note_mismatch(function)) {
+        PyErr_SetNone(exception);
+        return -1;
+    }
     va_start(arguments, format);
-    PyObject *what = PyUnicode_FromFormatV(format, arguments);
+    raise_argument(function, argument, exception, format, arguments);
     va_end(arguments);
-    if (what)
-        PyErr_Format(exception, "%s(): argument '%s': %U", function->signature->name, argument, what);
-    Py_XDECREF(what);
+    return -1;
+}
+
+int tenon__py_argument_failure(const tenon__py_function *function, const char *argument, PyObject *exception,
+                               const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    raise_argument(function, argument, exception, format, arguments);
+    va_end(arguments);
     return -1;
 }
 
@@ -66,21 +87,22 @@ void tenon__py_note_argument(const tenon__py_function *function, const char *arg
     tenon__py_raise_again(error);
 }
 
-void tenon__py_name_part(const char *function, const char *part, PyObject *object)
+bool tenon__py_name_part(const char *function, const char *part, PyObject *object)
 {
     const tenon__py_producer *owner;
     if (object && tenon__py_is_deleted(object, &owner)) {
         PyErr_Format(PyExc_ValueError, "%s(): %s: this %s array was deleted or donated", function, part, owner->title);
-        return;
+        return false;
     }
     PyObject *error = tenon__py_take_exception();
     if (!error)
-        return;
+        return false;
     PyObject *type = (PyObject *)Py_TYPE(error);
     bool is_builtin = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError ||
                       type == PyExc_RuntimeError || type == PyExc_OverflowError;
     PyObject *named_message = is_builtin ? PyUnicode_FromFormat("%s(): %s: %S", function, part, error) : NULL;
-    if (named_message && (!object || is_ours(error, object))) {
+    bool ours = named_message && (!object || is_ours(error, object));
+    if (ours) {
         PyObject *arguments = PyTuple_Pack(1, named_message);
         if (arguments)
             PyObject_SetAttrString(error, "args", arguments);
@@ -90,6 +112,7 @@ void tenon__py_name_part(const char *function, const char *part, PyObject *objec
     }
     Py_XDECREF(named_message);
     tenon__py_raise_again(error);
+    return ours;
 }
 
 bool tenon__py_raise_deleted(const tenon__py_function *function, const char *argument, PyObject *object)
@@ -97,8 +120,8 @@ bool tenon__py_raise_deleted(const tenon__py_function *function, const char *arg
     const tenon__py_producer *owner;
     if (!tenon__py_is_deleted(object, &owner))
         return false;
-    tenon__py_argument_error(function, argument, PyExc_ValueError, "this %s array was deleted or donated",
-                             owner->title);
+    tenon__py_argument_failure(function, argument, PyExc_ValueError, "this %s array was deleted or donated",
+                               owner->title);
     return true;
 }
 
@@ -106,7 +129,8 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
 {
     char part[TENON_NAME_SIZE + 40];
     PyOS_snprintf(part, sizeof part, "argument '%s'", argument);
-    tenon__py_name_part(function->signature->name, part, object);
+    if (tenon__py_name_part(function->signature->name, part, object))
+        (void)tenon__py_note_mismatch(function);
 }
 
 /* ---------------------------------------------------------------------------------------- which argument is which */

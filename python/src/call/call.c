@@ -129,6 +129,8 @@ static int read_others(tenon__py_frame *f)
         PyObject *object = f->argument_objects[i];
         if (param->spec || param->items || set_absent(f, i, object) || read_value(f, i, object) == 0)
             continue;
+        if (tenon__py_is_attempt(f->function)) /* another argument's code need not run for a better message */
+            return -1;
         tenon__py_note_argument(f->function, param->name);
         if (!tenon__py_may_replace())
             return -1;
@@ -535,9 +537,21 @@ static bool try_framework(tenon__py_frame *f, PyObject **result)
     return try_call && !is_checked(f->function) && try_call(f, result);
 }
 
-/* The arguments in any form. */
+/* Match the arguments of an entry of an overloaded function. */
+static int match_attempt(tenon__py_frame *f, tenon__py_attempt *attempt)
+{
+    if (attempt->explains) {
+        attempt->matched = tenon_frame_match(&f->base) == 0;
+    } else {
+        attempt->matched = tenon_frame_try_match(&f->base);
+        attempt->mismatch = !attempt->matched;
+    }
+    return attempt->matched ? 0 : -1;
+}
+
+/* The arguments in any form. `attempt`: the function is one of several entries; otherwise NULL. */
 static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
-                                                   PyObject *kwnames, bool has_objects)
+                                                   PyObject *kwnames, bool has_objects, tenon__py_attempt *attempt)
 {
     const tenon_signature *s = f->function->signature;
     f->sorted = f->inline_sorted;
@@ -545,6 +559,8 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
         return NULL;
     if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
         if (tenon__py_distribute(f->function, args, nargs, kwnames, f->sorted) < 0) {
+            if (attempt)
+                attempt->mismatch = true;
             free_heap(f);
             return NULL;
         }
@@ -554,7 +570,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
         f->wanted_like = like == Py_None ? NULL : like;
     }
     PyObject *result = NULL;
-    if (!has_objects && try_framework(f, &result)) {
+    if (!attempt && !has_objects && try_framework(f, &result)) {
         free_heap(f);
         return result;
     }
@@ -565,8 +581,9 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     f->like = NULL;
     if (f->function->needs_clearing)
         begin_clearing(f);
-    bool ready = take_arguments(f) == 0 && tenon_frame_match(&f->base) == 0;
-    result = end_call(f, ready ? run_in(f, has_objects) : NULL);
+    bool ready = take_arguments(f) == 0 && (attempt ? match_attempt(f, attempt) : tenon_frame_match(&f->base)) == 0;
+    bool taken = attempt && ready && !has_objects && try_framework(f, &result);
+    result = end_call(f, taken ? result : ready ? run_in(f, has_objects) : NULL);
     free_heap(f);
     return result;
 }
@@ -574,30 +591,79 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
 static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
                                                     PyObject *kwnames)
 {
-    return call_with(f, args, nargs, kwnames, false);
+    return call_with(f, args, nargs, kwnames, false, NULL);
 }
 
 static TENON__PY_NOINLINE PyObject *call_objects_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
                                                             PyObject *kwnames)
 {
-    return call_with(f, args, nargs, kwnames, true);
+    return call_with(f, args, nargs, kwnames, true, NULL);
+}
+
+static TENON__PY_ALWAYS_INLINE void begin_frame(tenon__py_frame *f, const tenon__py_function *function,
+                                                PyObject *const *args)
+{
+    f->function = function;
+    f->out = f->wanted_like = NULL;
+    f->argument_objects = args;
+    f->borrowed = f->inline_borrowed;
+    f->base.args = f->inline_args;
+    f->base.results = f->inline_results;
+    f->result_objects = f->inline_result_objects;
+}
+
+/* Try one entry of an overloaded function. */
+static PyObject *try_overload(tenon__py_frame *f, tenon__py_attempt *attempt, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames)
+{
+    attempt->matched = attempt->mismatch = false;
+    begin_frame(f, attempt->function, args);
+    return attempt->function->nobjects ? call_with(f, args, nargs, kwnames, true, attempt)
+                                       : call_with(f, args, nargs, kwnames, false, attempt);
+}
+
+/* Try the entries in their order, first without messages; if none fits, once more for the reasons. */
+static TENON__PY_NOINLINE PyObject *try_overloads(tenon__py_frame *f, const tenon__py_function *first,
+                                                  PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    tenon__py_attempt attempt;
+    PyObject *result = NULL, *reasons = NULL;
+    bool goes_on = true;
+    tenon__py_begin_attempts(&attempt);
+    for (int32_t i = 0; goes_on && i < first->noverloads; i++) {
+        attempt.function = first->overloads[i];
+        if (!tenon__py_may_take(attempt.function, nargs, kwnames))
+            continue;
+        result = try_overload(f, &attempt, args, nargs, kwnames);
+        goes_on = !result && attempt.mismatch && (!PyErr_Occurred() || tenon__py_may_replace());
+        if (goes_on)
+            PyErr_Clear();
+    }
+    attempt.explains = true;
+    goes_on = goes_on && (reasons = PyList_New(0));
+    for (int32_t i = 0; goes_on && i < first->noverloads; i++) {
+        attempt.function = first->overloads[i];
+        result = try_overload(f, &attempt, args, nargs, kwnames);
+        goes_on = !result && attempt.mismatch && tenon__py_may_replace() &&
+                  tenon__py_add_reason(reasons, attempt.function) == 0;
+    }
+    tenon__py_end_attempts(&attempt);
+    if (goes_on)
+        tenon__py_raise_no_overload(first, reasons);
+    Py_XDECREF(reasons);
+    return result;
 }
 
 static TENON__PY_ALWAYS_INLINE PyObject *call_by_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                                                      PyObject *kwnames, bool has_objects)
+                                                      PyObject *kwnames, bool has_objects, bool is_overloaded)
 {
     tenon__py_frame f;
-    f.function = (const tenon__py_function *)self;
+    begin_frame(&f, (const tenon__py_function *)self, args);
     const tenon_signature *s = f.function->signature;
-    f.out = f.wanted_like = NULL;
-    f.argument_objects = args;
-    f.borrowed = f.inline_borrowed;
-    f.base.args = f.inline_args;
-    f.base.results = f.inline_results;
-    f.result_objects = f.inline_result_objects;
     if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_match_planned(&f, args, has_objects))
-        return has_objects ? call_objects_in_general(&f, args, nargs, kwnames)
-                           : call_in_general(&f, args, nargs, kwnames);
+        return is_overloaded ? try_overloads(&f, f.function, args, nargs, kwnames)
+               : has_objects ? call_objects_in_general(&f, args, nargs, kwnames)
+                             : call_in_general(&f, args, nargs, kwnames);
     tenon_plan_begin(&f.base, has_objects ? &objects_client : &call_client, &f.function->call, s);
     begin_call(&f);
     f.nborrowed = s->ntensors;
@@ -606,11 +672,21 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_by_plan(PyObject *self, PyObject *
 
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    return call_by_plan(self, args, nargs, kwnames, false);
+    return call_by_plan(self, args, nargs, kwnames, false, false);
 }
 
 /* Of these functions only methods have a plan. */
 PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    return call_by_plan(self, args, nargs, kwnames, true);
+    return call_by_plan(self, args, nargs, kwnames, true, false);
+}
+
+PyObject *tenon__py_call_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_by_plan(self, args, nargs, kwnames, false, true);
+}
+
+PyObject *tenon__py_call_objects_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_by_plan(self, args, nargs, kwnames, true, true);
 }

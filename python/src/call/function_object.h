@@ -45,6 +45,9 @@ typedef struct tenon__py_function {
     bool takes_out;            /* one result, a tensor */
     bool takes_like;           /* a tensor, or a list of them, among the results */
     bool is_large;             /* its calls take more room than a frame has */
+    bool is_overload;          /* one of several entries of its name */
+    int32_t noverloads;        /* of the first entry of a name: how many there are; 0: this is the only one */
+    struct tenon__py_function **overloads;  /* all of them, the first one too, which is borrowed */
     _Atomic(tenon__py_prepared *) prepared; /* NULL: no such call has come yet */
     /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no
      * results to make. */

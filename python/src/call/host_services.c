@@ -87,7 +87,7 @@ TENON__PY_NOINLINE int tenon__py_result_not_made(tenon__py_frame *f, int32_t ind
     if (f->wanted_like && !PyErr_ExceptionMatches(PyExc_OverflowError))
         tenon__py_name_argument(f->function, "like", NULL);
     else
-        tenon__py_name_part(f->function->signature->name, part, NULL);
+        (void)tenon__py_name_part(f->function->signature->name, part, NULL);
     return -1;
 }
 

@@ -54,6 +54,9 @@ PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
  * the parameters; methods are among them. */
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* The same for the first entry of an overloaded function. */
+PyObject *tenon__py_call_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tenon__py_call_objects_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* Have the calls of a function checked, or not. */
 void tenon__py_function_check(tenon__py_function *function, bool checked);
@@ -66,6 +69,32 @@ void tenon__py_function_leave(tenon__py_function *function);
 int tenon__py_call_load(const tenon_module *module, void **state);
 
 /* ------------------------------------------------------------------------------------------------------- arguments */
+
+/* One entry of an overloaded function that a call tries. */
+typedef struct tenon__py_attempt {
+    struct tenon__py_attempt *outer;
+    const tenon__py_function *function;
+    bool explains; /* exceptions need their messages, because no entry fits */
+    bool matched;  /* the arguments fit: exceptions from here on are not about them */
+    bool mismatch; /* they do not fit; if it is not set, a pending exception is an argument's own */
+} tenon__py_attempt;
+
+/* Begin and end a call that tries one entry after the other. */
+void tenon__py_begin_attempts(tenon__py_attempt *attempt);
+void tenon__py_end_attempts(const tenon__py_attempt *attempt);
+/* Whether the function is an entry that this thread is trying. */
+bool tenon__py_is_attempt(const tenon__py_function *function);
+/* Note that the arguments do not fit the function, if it is being tried. True: the exception needs no message. */
+bool tenon__py_note_mismatch(const tenon__py_function *function);
+/* The same for arguments that would be refused even if they fit: another entry may take them, but if none does, the exception is
+ * raised as it is. */
+bool tenon__py_note_refusal(const tenon__py_function *function);
+/* Whether the function takes so many arguments. */
+bool tenon__py_may_take(const tenon__py_function *function, Py_ssize_t nargs, PyObject *kwnames);
+/* Append the pending exception's message, which is why the function does not fit, to a list. 0, or -1 with an exception. */
+int tenon__py_add_reason(PyObject *reasons, const tenon__py_function *function);
+/* Raise the TypeError with these reasons. */
+void tenon__py_raise_no_overload(const tenon__py_function *function, PyObject *reasons);
 
 /* Sort the arguments into `argument_objects`, by parameter, followed by out and like. NULL means that an argument was left
  * out. 0, or -1 with the TypeError that Python would raise. */
@@ -88,16 +117,20 @@ int tenon__py_to_dtype(const tenon__py_function *function, const tenon_parameter
 /* Append the object to *held, which is NULL or a list. 0, or -1 with an exception. */
 int tenon__py_hold(PyObject **held, PyObject *object);
 
-/* Raise "saxpy(): argument 'x': …". Returns -1. */
+/* Raise "saxpy(): argument 'x': …". Returns -1. The argument does not fit: an overloaded function goes on with its next entry. */
 int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
                              const char *format, ...);
+/* The same if the call fails even if the argument fits. */
+int tenon__py_argument_failure(const tenon__py_function *function, const char *argument, PyObject *exception,
+                               const char *format, ...);
 /* Raise "saxpy(): argument 'x': expected float, got str". Returns -1. */
 int tenon__py_wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
 /* Note which argument the pending exception is about, unless its message says so. */
 void tenon__py_note_argument(const tenon__py_function *function, const char *argument);
 /* Add "argument 'x'" or "result 0" to the pending exception: to its message if that is one of the bridge, otherwise as a
- * note. Messages of the bridge begin with the type of `object`; without an object, every plain exception counts as one. */
-void tenon__py_name_part(const char *function, const char *part, PyObject *object);
+ * note. Messages of the bridge begin with the type of `object`; without an object, every plain exception counts as one.
+ * Whether it is the bridge's. */
+bool tenon__py_name_part(const char *function, const char *part, PyObject *object);
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
 /* Whether the argument is an array that is gone; then the exception says so instead of the pending one. */
 bool tenon__py_raise_deleted(const tenon__py_function *function, const char *argument, PyObject *object);

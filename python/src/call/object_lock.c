@@ -289,7 +289,7 @@ static TENON__PY_NOINLINE int refuse_object(const tenon__py_function *function, 
     else if (param == function->signature->params && function->signature->has_self)
         PyErr_Format(exception_of(entry), "%s(): this %s %s", function->signature->name, param->handle, why);
     else
-        tenon__py_argument_error(function, param->name, exception_of(entry), "this %s %s", param->handle, why);
+        tenon__py_argument_failure(function, param->name, exception_of(entry), "this %s %s", param->handle, why);
     return -1;
 }
 
