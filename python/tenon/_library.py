@@ -44,6 +44,8 @@ def make_operators(
     left_out: dict[str, str] = {}
     for function in found:
         try:
+            if len(function.__self__.overloads) > 1:
+                raise Refused("it is overloaded, and an operator has one signature")
             operators[function.__name__] = make(function)
         except Refused as reason:
             left_out[function.__name__] = str(reason)

@@ -582,8 +582,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     if (f->function->needs_clearing)
         begin_clearing(f);
     bool ready = take_arguments(f) == 0 && (attempt ? match_attempt(f, attempt) : tenon_frame_match(&f->base)) == 0;
-    bool taken = attempt && ready && !has_objects && try_framework(f, &result);
-    result = end_call(f, taken ? result : ready ? run_in(f, has_objects) : NULL);
+    result = end_call(f, ready ? run_in(f, has_objects) : NULL);
     free_heap(f);
     return result;
 }

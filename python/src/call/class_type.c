@@ -258,25 +258,29 @@ int tenon__py_class_finish(PyObject *type)
     return status;
 }
 
-/* The text signature, which Python removes from the doc, and the words of the class and of its constructor. */
-static PyObject *class_doc(const char *name, const char *doc, const tenon_signature *constructor,
-                           const char *constructor_doc)
+/* The text signature, which Python removes from the doc, and the words of the class and of its constructors. */
+static PyObject *class_doc(const char *name, const char *doc, const tenon__py_constructor *constructors, int32_t count)
 {
-    if (!constructor)
+    if (!count)
         return PyUnicode_FromFormat("%s", doc);
-    PyObject *parameters = tenon__py_text_signature(constructor, "", false, false);
-    PyObject *text = parameters
-                         ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s%s%s", name, parameters, doc, *doc ? "\n\n" : "",
-                                                constructor_doc, *constructor_doc ? "\n\n" : "", constructor->text)
-                         : NULL;
+    PyObject *parameters = count > 1 ? PyUnicode_FromString("*args, **kwargs")
+                                     : tenon__py_text_signature(constructors->signature, "", false, false);
+    PyObject *text = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s", name, parameters, doc) : NULL;
+    for (int32_t i = 0; text && i < count; i++) {
+        const char *words = constructors[i].doc ? constructors[i].doc : "";
+        PyObject *longer = PyUnicode_FromFormat("%U%s%s%s%s", text, i || *doc ? "\n\n" : "", words,
+                                                *words ? "\n\n" : "", constructors[i].signature->text);
+        Py_DECREF(text);
+        text = longer;
+    }
     Py_XDECREF(parameters);
     return text;
 }
 
 PyObject *tenon__py_class_new(const tenon__py_origin *origin, const char *name, const char *doc,
-                              const tenon_signature *constructor, const char *constructor_doc)
+                              const tenon__py_constructor *constructors, int32_t count)
 {
-    PyObject *full_doc = class_doc(name, doc ? doc : "", constructor, constructor_doc ? constructor_doc : "");
+    PyObject *full_doc = class_doc(name, doc ? doc : "", constructors, count);
     PyObject *full_name = full_doc ? PyUnicode_FromFormat("%U.%s", origin->module_name, name) : NULL;
     const char *name_text = full_name ? PyUnicode_AsUTF8AndSize(full_name, NULL) : NULL;
     const char *doc_text = name_text ? PyUnicode_AsUTF8AndSize(full_doc, NULL) : NULL;

@@ -62,6 +62,23 @@ PyObject *tenon__py_text_signature(const tenon_signature *s, const char *first, 
     return joined;
 }
 
+/* Set the doc of the builtin. Takes `doc`, which may be NULL with an exception. */
+static int set_doc(tenon__py_function *self, PyObject *doc)
+{
+    Py_ssize_t length;
+    const char *text = doc ? PyUnicode_AsUTF8AndSize(doc, &length) : NULL;
+    char *copy = text ? PyMem_Malloc((size_t)length + 1) : NULL;
+    if (copy) {
+        memcpy(copy, text, (size_t)length + 1);
+        PyMem_Free(self->doc);
+        self->doc = copy;
+    } else if (text) {
+        PyErr_NoMemory();
+    }
+    Py_XDECREF(doc);
+    return copy ? 0 : -1;
+}
+
 /* The doc of the builtin. Python removes the text signature from it. */
 static int fill_doc(tenon__py_function *self)
 {
@@ -72,16 +89,8 @@ static int fill_doc(tenon__py_function *self)
     PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", self->method.ml_name, parameters,
                                                       doc_text, *doc_text ? "\n\n" : "", s->text)
                                : NULL;
-    Py_ssize_t length;
-    const char *text = doc ? PyUnicode_AsUTF8AndSize(doc, &length) : NULL;
-    self->doc = text ? PyMem_Malloc((size_t)length + 1) : NULL;
-    if (self->doc)
-        memcpy(self->doc, text, (size_t)length + 1);
-    else if (text)
-        PyErr_NoMemory();
     Py_XDECREF(parameters);
-    Py_XDECREF(doc);
-    return self->doc ? 0 : -1;
+    return set_doc(self, doc);
 }
 
 /* ------------------------------------------------------------------------------------------------------ attributes */
@@ -197,6 +206,20 @@ static PyObject *get_module(PyObject *self, void *unused)
     return name;
 }
 
+static PyObject *get_overloads(PyObject *object, void *unused)
+{
+    const tenon__py_function *self = (const tenon__py_function *)object;
+    int32_t count = self->noverloads ? self->noverloads : 1;
+    PyObject *tuple = PyTuple_New(count);
+    (void)unused;
+    for (int32_t i = 0; tuple && i < count; i++) {
+        PyObject *entry = i == 0 ? object : (PyObject *)self->overloads[i];
+        Py_INCREF(entry);
+        PyTuple_SetItem(tuple, i, entry);
+    }
+    return tuple;
+}
+
 static PyObject *copy_itself(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -214,6 +237,8 @@ static PyGetSetDef function_attributes[] = {
     {"flags", tenon__py_describe_flags, NULL, "A list of the names of its flags.", NULL},
     {"conditions", tenon__py_describe_conditions, NULL, "The conditions of its where clause, as they are written.",
      NULL},
+    {"overloads", get_overloads, NULL,
+     "Of the first entry of a name: all entries in their order, this one too. Of another one: itself.", NULL},
     {"tensors", tenon__py_describe_tensors, NULL,
      "One dict for each parameter, then for each result, that is a tensor or a list of them; None for the others.",
      NULL},
@@ -238,6 +263,8 @@ static int function_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->owner);
     for (int32_t i = 0; self->classes && i < self->signature->nparams + self->signature->nresults; i++)
         Py_VISIT(self->classes[i]);
+    for (int32_t i = 1; i < self->noverloads; i++)
+        Py_VISIT((PyObject *)self->overloads[i]);
     return 0;
 }
 
@@ -250,6 +277,9 @@ static void function_dealloc(PyObject *object)
     for (int32_t i = 0; self->classes && i < self->signature->nparams + self->signature->nresults; i++)
         Py_XDECREF((PyObject *)self->classes[i]);
     PyMem_Free((void *)self->classes);
+    for (int32_t i = 1; i < self->noverloads; i++)
+        Py_DECREF((PyObject *)self->overloads[i]);
+    PyMem_Free((void *)self->overloads);
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++)
         Py_XDECREF(self->names[i]);
     Py_XDECREF(self->module_name);
@@ -413,6 +443,9 @@ PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_fun
     self->classes = NULL;
     self->nobjects = 0;
     self->takes_handle = self->has_framework_handle = self->has_of_self = false;
+    self->is_overload = false;
+    self->noverloads = 0;
+    self->overloads = NULL;
     self->result_type = NULL;
     self->module_name = origin->module_name;
     Py_INCREF(self->module_name);
@@ -428,16 +461,33 @@ PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_fun
     return NULL;
 }
 
+static bool has_class(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs)
+{
+    const tenon_signature *s = function->signature;
+    if (nargs >= 1 && args[0] == (PyObject *)function->classes[s->nparams])
+        return true;
+    PyErr_Format(PyExc_TypeError, "%s.__new__(): the first argument must be the class %U.%s", s->name,
+                 function->module_name, s->name);
+    return false;
+}
+
 /* The `__new__` of a class. */
 static PyObject *call_constructor(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     const tenon__py_function *function = (const tenon__py_function *)self;
-    const tenon_signature *s = function->signature;
-    if (nargs < 1 || args[0] != (PyObject *)function->classes[s->nparams])
-        return PyErr_Format(PyExc_TypeError, "%s.__new__(): the first argument must be the class %U.%s", s->name,
-                            function->module_name, s->name);
+    if (!has_class(function, args, nargs))
+        return NULL;
     return function->nobjects ? tenon__py_call_objects(self, args + 1, nargs - 1, kwnames)
                               : tenon__py_call(self, args + 1, nargs - 1, kwnames);
+}
+
+static PyObject *call_constructor_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    const tenon__py_function *function = (const tenon__py_function *)self;
+    if (!has_class(function, args, nargs))
+        return NULL;
+    return function->nobjects ? tenon__py_call_objects_overloaded(self, args + 1, nargs - 1, kwnames)
+                              : tenon__py_call_overloaded(self, args + 1, nargs - 1, kwnames);
 }
 
 PyObject *tenon__py_callable_new(PyObject *function)
@@ -450,4 +500,89 @@ PyObject *tenon__py_callable_new(PyObject *function)
     self->method.ml_flags = METH_FASTCALL | METH_KEYWORDS;
     self->method.ml_doc = self->doc;
     return PyCFunction_NewEx(&self->method, function, self->module_name);
+}
+
+/* ------------------------------------------------------------------------------------------------------- overloads */
+
+/* "f(*args, **kwargs)", then the words and the signature of each entry. */
+static int fill_overloaded_doc(tenon__py_function *first)
+{
+    const char *self = first->signature->role == TENON_ROLE_METHOD        ? "$self, "
+                       : first->signature->role == TENON_ROLE_CONSTRUCTOR ? "cls, "
+                                                                          : "";
+    PyObject *doc = PyUnicode_FromFormat("%s(%s*args, **kwargs)\n--\n", first->method.ml_name, self);
+    for (int32_t i = 0; doc && i < first->noverloads; i++) {
+        const tenon__py_function *entry = first->overloads[i];
+        const char *words = entry->function.doc ? entry->function.doc : "";
+        PyObject *longer =
+            PyUnicode_FromFormat("%U\n%s%s%s\n", doc, words, *words ? "\n\n" : "", entry->signature->text);
+        Py_DECREF(doc);
+        doc = longer;
+    }
+    PyObject *stripped = doc ? PyObject_CallMethod(doc, "rstrip", NULL) : NULL;
+    Py_XDECREF(doc);
+    if (set_doc(first, stripped) < 0)
+        return -1;
+    first->method.ml_doc = first->doc;
+    return 0;
+}
+
+/* Entries whose results have the same names return the same type. Other types get a number, so that each has its own name in
+ * the module. */
+static int name_result_type(const tenon__py_function *first, tenon__py_function *entry)
+{
+    PyObject *fields = entry->result_type ? PyObject_GetAttrString(entry->result_type, "_fields") : NULL;
+    int status = entry->result_type && !fields ? -1 : 0;
+    for (int32_t i = 0; fields && i < first->noverloads; i++) {
+        PyObject *type = first->overloads[i]->result_type;
+        PyObject *others = type ? PyObject_GetAttrString(type, "_fields") : NULL;
+        status = others ? PyObject_RichCompareBool(fields, others, Py_EQ) : type ? -1 : 0;
+        Py_XDECREF(others);
+        if (status > 0) {
+            Py_INCREF(type);
+            Py_DECREF(entry->result_type);
+            entry->result_type = type;
+        }
+        if (status)
+            break;
+    }
+    if (fields && status == 0) {
+        PyObject *old = PyObject_GetAttrString(entry->result_type, "__name__");
+        PyObject *name = old ? PyUnicode_FromFormat("%U_%d", old, (int)first->noverloads + 1) : NULL;
+        status = name && PyObject_SetAttrString(entry->result_type, "__name__", name) == 0 &&
+                         PyObject_SetAttrString(entry->result_type, "__qualname__", name) == 0
+                     ? 0
+                     : -1;
+        Py_XDECREF(old);
+        Py_XDECREF(name);
+    }
+    Py_XDECREF(fields);
+    return status < 0 ? -1 : 0;
+}
+
+int tenon__py_add_overload(PyObject *callable, PyObject *function)
+{
+    tenon__py_function *first = tenon__py_described(callable), *entry = (tenon__py_function *)function;
+    int32_t count = first->noverloads ? first->noverloads : 1;
+    tenon__py_function **all =
+        PyMem_Realloc((void *)first->overloads, ((size_t)count + 1) * sizeof(tenon__py_function *));
+    if (!all)
+        return PyErr_NoMemory(), -1;
+    all[0] = first;
+    first->overloads = all;
+    first->noverloads = count;
+    first->is_overload = entry->is_overload = true;
+    if (name_result_type(first, entry) < 0)
+        return -1;
+    Py_INCREF(function);
+    all[count] = entry;
+    first->noverloads = count + 1;
+    if (first->signature->role == TENON_ROLE_METHOD)
+        tenon__py_method_overload(callable);
+    else
+        first->method.ml_meth =
+            (PyCFunction)(void (*)(void))(first->signature->role == TENON_ROLE_CONSTRUCTOR ? call_constructor_overloaded
+                                          : first->nobjects ? tenon__py_call_objects_overloaded
+                                                            : tenon__py_call_overloaded);
+    return fill_overloaded_doc(first);
 }

@@ -18,16 +18,28 @@ PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_fun
 /* The callable: a builtin function, which for a constructor is the `__new__` of its class, or a method descriptor. */
 PyObject *tenon__py_callable_new(PyObject *function);
 PyObject *tenon__py_method_new(PyObject *function);
+/* The description of a callable. */
+tenon__py_function *tenon__py_described(PyObject *callable);
+/* Add another entry of the same name to a callable. 0, or -1 with an exception. */
+int tenon__py_add_overload(PyObject *callable, PyObject *function);
+/* Have calls of a method try all entries. */
+void tenon__py_method_overload(PyObject *method);
 
 /* "(a, x, mode='mean', *, out=None, like=None)" without the parentheses, which inspect.signature reads. `first`: "$self, " or
  * the like for the first parameter, or "". */
 PyObject *tenon__py_text_signature(const tenon_signature *signature, const char *first, bool takes_out,
                                    bool takes_like);
 
-/* The type of a class. `constructor` and both docs may be NULL. Attributes are added, then it is sealed with
+/* An entry that is a constructor. */
+typedef struct tenon__py_constructor {
+    const tenon_signature *signature;
+    const char *doc; /* may be NULL */
+} tenon__py_constructor;
+
+/* The type of a class with these constructors. `doc` may be NULL. Attributes are added, then it is sealed with
  * tenon__py_seal_type. NULL or -1: with an exception. */
 PyObject *tenon__py_class_new(const tenon__py_origin *origin, const char *name, const char *doc,
-                              const tenon_signature *constructor, const char *constructor_doc);
+                              const tenon__py_constructor *constructors, int32_t count);
 int tenon__py_class_add(PyObject *type, const char *name, PyObject *value);
 /* Add what follows from its special methods, before it is sealed. */
 int tenon__py_class_finish(PyObject *type);
@@ -45,7 +57,7 @@ int tenon__py_register_reduce(PyObject *meta);
 /* The attribute of a class or a module that describes its constants: a dict of their texts and docs. */
 #define TENON__PY_CONSTANTS "_tenon_constants"
 
-/* Its attributes `flags` and `tensors`. */
+/* Its attributes `flags`, `conditions` and `tensors`. */
 PyObject *tenon__py_describe_flags(PyObject *self, void *unused);
 PyObject *tenon__py_describe_conditions(PyObject *self, void *unused);
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);

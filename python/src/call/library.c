@@ -55,6 +55,7 @@ typedef struct library_loader {
     tenon__py_origin origin;
     tenon_signature **signatures; /* of the entries; NULL once a function has taken it */
     PyObject *methods;            /* a set: the names of the members of classes so far */
+    PyObject *callables;          /* a dict: the callables by the names of their signatures */
 } library_loader;
 
 /* Put the type of named results into the module, so that results of an importable module can be pickled. */
@@ -91,29 +92,32 @@ static int compile_signatures(library_loader *l)
     return 0;
 }
 
-/* The constructor of a class, or NULL; and its entry. */
-static const tenon_signature *find_constructor(const library_loader *l, const char *name, tenon_function *entry)
+/* The constructors of a class; returns how many there are. */
+static int32_t find_constructors(const library_loader *l, const char *name, tenon__py_constructor *found)
 {
-    for (int64_t i = 0; i < l->origin.library->module->nfunctions; i++) {
+    int32_t count = 0;
+    for (int64_t i = 0; i < l->origin.library->module->nfunctions && count < TENON_MAX_OVERLOADS; i++) {
+        tenon_function entry;
         if (l->signatures[i]->role != TENON_ROLE_CONSTRUCTOR || strcmp(l->signatures[i]->name, name) != 0)
             continue;
-        tenon_module_function(l->origin.library->module, i, entry);
-        return l->signatures[i];
+        tenon_module_function(l->origin.library->module, i, &entry);
+        found[count++] = (tenon__py_constructor){l->signatures[i], entry.doc};
     }
-    return NULL;
+    return count;
 }
 
 /* Make the types, which functions refer to. */
 static int make_classes(library_loader *l)
 {
     for (int64_t i = 0; i < l->origin.library->module->nfunctions; i++) {
-        tenon_function entry, maker = {.doc = NULL};
+        tenon_function entry;
+        tenon__py_constructor constructors[TENON_MAX_OVERLOADS];
         const char *name = l->signatures[i]->name;
         if (l->signatures[i]->role != TENON_ROLE_CLASS)
             continue;
         tenon_module_function(l->origin.library->module, i, &entry);
-        const tenon_signature *constructor = find_constructor(l, name, &maker);
-        PyObject *type = tenon__py_class_new(&l->origin, name, entry.doc, constructor, maker.doc);
+        int32_t count = find_constructors(l, name, constructors);
+        PyObject *type = tenon__py_class_new(&l->origin, name, entry.doc, constructors, count);
         int status = type ? PyDict_SetItemString(l->origin.classes, name, type) : -1;
         Py_XDECREF(type);
         if (status < 0)
@@ -208,6 +212,24 @@ static PyObject *attribute_of(PyObject *function)
     return property;
 }
 
+/* Make the callable of a function, and add it to the module or the class. If there is one of that name, the function becomes
+ * another entry of it. */
+static int add_function(const library_loader *l, const tenon_signature *s, PyObject *function)
+{
+    bool is_property = s->role == TENON_ROLE_PROPERTY;
+    PyObject *first = is_property ? NULL : PyDict_GetItemString(l->callables, s->name);
+    if (first)
+        return tenon__py_add_overload(first, function);
+    PyObject *value = attribute_of(function);
+    int status = !value                           ? -1
+                 : s->role == TENON_ROLE_FUNCTION ? add_attribute(l, s->name, value)
+                                                  : add_to_class(l, s, value);
+    if (status == 0 && !is_property)
+        status = PyDict_SetItemString(l->callables, s->name, value);
+    Py_XDECREF(value);
+    return status;
+}
+
 static int add_entry(library_loader *l, int64_t index)
 {
     tenon_function entry;
@@ -221,14 +243,10 @@ static int add_entry(library_loader *l, int64_t index)
         return add_constant(l, s, entry.doc);
     l->signatures[index] = NULL;
     PyObject *function = tenon__py_function_new(&l->origin, &entry, s);
-    PyObject *value = function ? attribute_of(function) : NULL;
-    int status = !value                           ? -1
-                 : s->role == TENON_ROLE_FUNCTION ? add_attribute(l, s->name, value)
-                                                  : add_to_class(l, s, value);
+    int status = function ? add_function(l, s, function) : -1;
     if (status == 0)
         status = add_result_type(l, function);
     Py_XDECREF(function);
-    Py_XDECREF(value);
     return status;
 }
 
@@ -236,7 +254,8 @@ static int add_entries(PyObject *module, tenon__py_library *library, PyObject *n
 {
     library_loader l = {.module = module, .origin = {.library = library, .module_name = name, .owner = owner}};
     l.origin.classes = PyDict_New();
-    l.methods = l.origin.classes ? PySet_New(NULL) : NULL;
+    l.callables = PyDict_New();
+    l.methods = l.origin.classes && l.callables ? PySet_New(NULL) : NULL;
     int status = l.methods ? compile_signatures(&l) : -1;
     if (status == 0)
         status = make_classes(&l);
@@ -251,6 +270,7 @@ static int add_entries(PyObject *module, tenon__py_library *library, PyObject *n
         tenon_signature_release(l.signatures[i]);
     PyMem_Free((void *)l.signatures);
     Py_XDECREF(l.origin.classes);
+    Py_XDECREF(l.callables);
     Py_XDECREF(l.methods);
     return status;
 }

@@ -23,6 +23,23 @@ static PyObject *method_call(PyObject *self, PyObject *const *args, size_t nargs
     return tenon__py_call_objects(function, args, PyVectorcall_NARGS(nargs), kwnames);
 }
 
+static PyObject *method_call_overloaded(PyObject *self, PyObject *const *args, size_t nargs, PyObject *kwnames)
+{
+    PyObject *function = (PyObject *)((method_object *)self)->function;
+    return tenon__py_call_objects_overloaded(function, args, PyVectorcall_NARGS(nargs), kwnames);
+}
+
+void tenon__py_method_overload(PyObject *method)
+{
+    ((method_object *)method)->call = method_call_overloaded;
+}
+
+tenon__py_function *tenon__py_described(PyObject *callable)
+{
+    return (tenon__py_function *)(PyCFunction_Check(callable) ? PyCFunction_GetSelf(callable)
+                                                              : (PyObject *)((method_object *)callable)->function);
+}
+
 /* __repr__ works on a closed object too. */
 static PyObject *method_call_repr(PyObject *self, PyObject *const *args, size_t nargs, PyObject *kwnames)
 {

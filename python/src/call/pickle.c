@@ -65,6 +65,11 @@ PyObject *tenon__py_function_reduce(PyObject *object, PyObject *unused)
     const tenon__py_function *self = (const tenon__py_function *)object;
     bool is_method = self->signature->has_self;
     (void)unused;
+    if (self->is_overload && !self->noverloads)
+        return PyErr_Format(PyExc_TypeError,
+                            "%s cannot be pickled: pickle %s(), which is overloaded, and choose from its "
+                            "description's `overloads`",
+                            self->signature->text, self->signature->name);
     if (!is_method && is_hidden(self))
         return reduce_attribute(self->owner, self->module_name,
                                 PyUnicode_FromString(self->signature->class_name ? self->signature->class_name : ""));
