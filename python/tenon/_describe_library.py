@@ -36,20 +36,22 @@ class Class:
     def __init__(self, made: Any) -> None:
         self.name: str = made.__name__
         function = getattr(made.__new__, "__self__", None)
-        self.constructor: Function | None = function if hasattr(function, "signature") else None
+        self.constructors: list[Function] = list(getattr(function, "overloads", ()))
         members = list(vars(made).values())
         self.constants = constants_of(made)
         self.properties: list[Function] = [value.fget.function for value in members if _is_property(value)]
-        self.static_methods: list[Function] = [value.__self__ for value in members if is_function(value) and value.__name__ != "__new__"]
-        self.methods: list[Function] = [value.function for value in members if hasattr(value, "function")]
+        statics = [value.__self__ for value in members if is_function(value) and value.__name__ != "__new__"]
+        self.static_methods: list[Function] = [entry for function in statics for entry in function.overloads]
+        methods = [value.function for value in members if hasattr(value, "function")]
+        self.methods: list[Function] = [entry for function in methods for entry in function.overloads]
         self.doc: str = made.__doc__ or ""
-        if self.constructor:
-            self.doc = self.doc.removesuffix(self.constructor.signature).rstrip()
-            self.doc = self.doc.removesuffix((self.constructor.doc or "").rstrip()).rstrip()
+        for constructor in reversed(self.constructors):
+            self.doc = self.doc.removesuffix(constructor.signature).rstrip()
+            self.doc = self.doc.removesuffix((constructor.doc or "").rstrip()).rstrip()
 
     @property
     def functions(self) -> list[Function]:
-        return [*([self.constructor] if self.constructor else []), *self.static_methods, *self.properties, *self.methods]
+        return [*self.constructors, *self.static_methods, *self.properties, *self.methods]
 
 
 def _is_property(value: object) -> bool:
@@ -57,11 +59,12 @@ def _is_property(value: object) -> bool:
 
 
 def entries(module: ModuleType) -> Iterator[_Entry]:
-    """Yield the constants of a loaded module, then its functions and classes, in the order of its table."""
+    """Yield the constants of a loaded module, then its functions and classes, in the order of its table. The entries of an
+    overloaded function follow each other."""
     yield from constants_of(module)
     for value in vars(module).values():
         if is_function(value):
-            yield value.__self__
+            yield from value.__self__.overloads
         elif is_class(value):
             yield Class(value)
 
@@ -140,7 +143,7 @@ def _class(made: Class, serial: set[str | None]) -> dict[str, Any]:
         "name": made.name,
         "doc": made.doc or None,
         "serial": made.name in serial,
-        "constructor": _function(made.constructor) if made.constructor else None,
+        "constructors": [_function(constructor) for constructor in made.constructors],
         "constants": [_constant(constant) for constant in made.constants],
         "static_methods": [_function(method) for method in made.static_methods],
         "properties": [_function(method) for method in made.properties],
@@ -195,12 +198,18 @@ def as_markdown(module: ModuleType) -> str:
         if isinstance(entry, Class):
             blocks += [f"## class `{entry.name}`", entry.doc.strip(), _constants(entry.constants)]
             for function in entry.functions:
-                blocks += [f"### `{function.name}`", *_section(function)]
+                blocks += [_heading("###", function, blocks), *_section(function)]
         elif isinstance(entry, Constant):
             continue
         else:
-            blocks += [f"## `{entry.name}`", *_section(entry)]
+            blocks += [_heading("##", entry, blocks), *_section(entry)]
     return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _heading(mark: str, function: Function, before: Sequence[str]) -> str:
+    """The heading of a function. The entries of an overloaded function have one."""
+    heading = f"{mark} `{function.name}`"
+    return "" if heading in before else heading
 
 
 def _constants(constants: list[Constant]) -> str:

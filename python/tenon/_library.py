@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import BuiltinFunctionType, ModuleType
-from typing import Any, Callable, Protocol, TypeVar
+from typing import Any, Callable, Protocol, TypeVar, cast
 
 
 class Refused(Exception):
@@ -44,7 +44,7 @@ def make_operators(
     left_out: dict[str, str] = {}
     for function in found:
         try:
-            if len(function.__self__.overloads) > 1:
+            if len(cast(Any, function.__self__).overloads) > 1:
                 raise Refused("it is overloaded, and an operator has one signature")
             operators[function.__name__] = make(function)
         except Refused as reason:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
@@ -51,11 +52,21 @@ _SOURCES = {
 }
 # Without such a package, its types are Any.
 _MAY_BE_MISSING = "  # type: ignore[import, unused-ignore]\n"
+# The entries of an overloaded function may differ in dtypes, shapes or conditions only, which types do not show.
+_MAY_OVERLAP = "  # type: ignore[overload-overlap, overload-cannot-match, misc, unused-ignore]"
 
 
 def stub(module: ModuleType, source: str) -> str:
     """Return the text of a .pyi. Its first line says that it was generated from `source`."""
     return _Stub(module).text(source)
+
+
+def _by_name(functions: Iterable[Function]) -> dict[str, list[Function]]:
+    """The entries of each name, in their order."""
+    found: dict[str, list[Function]] = {}
+    for function in functions:
+        found.setdefault(function.name, []).append(function)
+    return found
 
 
 def _alias(source: str) -> str:
@@ -77,19 +88,20 @@ class _Stub:
         self.module = module
         found = list(entries(module))
         self.constants = constants_of(module)
-        self.functions = {entry.name: entry for entry in found if not isinstance(entry, (Class, Constant))}
+        self.functions = _by_name(entry for entry in found if not isinstance(entry, (Class, Constant)))
         self.objects = {entry.name: entry for entry in found if isinstance(entry, Class)}
-        methods = [method for made in self.objects.values() for method in made.functions if method is not made.constructor]
+        methods = [method for made in self.objects.values() for method in made.functions if method not in made.constructors]
         # In the body of a class, the names of its methods and fields hide those of the module.
         self.members = {method.name.split(".")[1] for method in methods}
         self.members.update(constant.name for made in self.objects.values() for constant in made.constants)
-        for function in [*self.functions.values(), *methods]:
+        for function in [*(entry for entries in self.functions.values() for entry in entries), *methods]:
             self.members.update(result["name"] for result in function.results if result["name"])
         self.hidden = {*self.functions, *self.objects, *self.members, *(constant.name for constant in self.constants)}
         self.taken = {*self.hidden, *_SOURCES, "builtins", "collections", "tenon", "typing"}
+        self.numbers = {entry: i + 1 for entries in [*self.functions.values(), *_by_name(methods).values()] for i, entry in enumerate(entries)}
         self.used: set[str] = set()
         self.handles: dict[str, str] = {}
-        self.result_types: dict[str, str] = {}
+        self.result_types: dict[tuple[str, ...], str] = {}
         self.integers = ""
         self.lists: dict[str, str] = {}  # by kind
         self.definitions: list[str] = []  # before the classes and functions of the library
@@ -99,7 +111,7 @@ class _Stub:
     def text(self, source: str) -> str:
         body = [self.constant(constant, "", False) for constant in self.constants]
         body += [self.object(made) for made in self.objects.values()]
-        body += [self.definition(function, function.name, [], "") for function in self.functions.values()]
+        body += [self.definition(overloads, name, [], "") for name, overloads in self.functions.items()]
         values = self.type_variables()
         if hasattr(self.module, "__version__"):
             values.append(f"__version__: {self.word('str')}")
@@ -165,17 +177,17 @@ class _Stub:
         lines = [f"@{self.word('final')}\nclass {made.name}(metaclass={self.word('type')}):\n"]
         if made.doc.strip():
             lines.append(_docstring(made.doc, "    "))
-        if made.constructor:
-            lines.append(self.definition(made.constructor, "__new__", ["cls"], "    "))
+        if made.constructors:
+            lines.append(self.definition(made.constructors, "__new__", ["cls"], "    "))
         else:  # no call is right
             lines.append(f"    def __new__(cls, _: {self.word('NoReturn')}, /) -> {own}: ...\n")
         lines += [self.constant(constant, "    ", True) for constant in made.constants]
-        for method in made.static_methods:
-            lines.append(self.definition(method, method.name.split(".")[1], [], "    ", "staticmethod"))
+        for name, overloads in _by_name(made.static_methods).items():
+            lines.append(self.definition(overloads, name.split(".")[1], [], "    ", "staticmethod"))
         for method in made.properties:
             lines.append(self.property(method))
-        for method in made.methods:
-            lines.append(self.method(made, method))
+        for overloads in _by_name(made.methods).values():
+            lines.append(self.method(overloads))
         lines.append(self.missing_methods(made))
         lines.append(
             f"    @{self.word('property')}\n    def closed(self) -> {self.word('bool')}: ...\n"
@@ -192,13 +204,13 @@ class _Stub:
 
     def property(self, function: Function) -> str:
         head = f"    @{self.word('property')}\n    def {function.name.split('.')[1]}(self) -> {self.result(function, self.word('Any'))}:\n"
-        return head + _doc_of(function, "        ")
+        return head + _doc_of("        ", function)
 
-    def method(self, made: Class, function: Function) -> str:
-        name = function.name.split(".")[1]
+    def method(self, overloads: list[Function]) -> str:
+        name = overloads[0].name.split(".")[1]
         if name == "__eq__":  # of `object`, and NotImplemented for those of other types
             return f"    def __eq__(self, other: {self.word('object')}, /) -> {self.word('bool')}: ...\n"
-        return self.definition(function, name, ["self"], "    ")
+        return self.definition(overloads, name, ["self"], "    ")
 
     def missing_methods(self, made: Class) -> str:
         """What the host adds to the special methods of a class."""
@@ -213,17 +225,22 @@ class _Stub:
             lines.append(f"    __hash__: {self.word('ClassVar')}[None]  # type: ignore[assignment]\n")
         return "".join(lines)
 
-    def definition(self, function: Function, name: str, first: list[str], indent: str, decorator: str = "") -> str:
-        """A function or method, with the documentation at the first of its overloads."""
-        forms = self.forms(function)
+    def definition(self, overloads: list[Function], name: str, first: list[str], indent: str, decorator: str = "") -> str:
+        """A function or method, with the documentation of each of its entries at the first form of it."""
+        heads: dict[str, list[Function]] = {}  # entries that differ in dtypes or shapes have the same types
+        for function in overloads:
+            for i, form in enumerate(self.forms(function)):
+                head = f"def {name}({self.parameters(function, first, form)}) -> {self.result(function, form.given)}:"
+                heads.setdefault(head, []).extend([] if i else [function])
+        ignored = _MAY_OVERLAP if len(overloads) > 1 and len(heads) > 1 else ""
         lines = []
-        for form in forms:
-            if len(forms) > 1:
+        for head, documented in heads.items():
+            if len(heads) > 1:
                 lines.append(f"{indent}@{self.word('overload')}\n")
             if decorator:
                 lines.append(f"{indent}@{self.word(decorator)}\n")
-            head = f"{indent}def {name}({self.parameters(function, first, form)}) -> {self.result(function, form.given)}:"
-            lines.append(f"{head} ...\n" if form is not forms[0] else f"{head}\n" + _doc_of(function, indent + "    "))
+            doc = f"{ignored}\n" + _doc_of(indent + "    ", *documented) if documented else f" ...{ignored}\n"
+            lines.append(f"{indent}{head}{doc}")
         return "".join(lines)
 
     def forms(self, function: Function) -> list[_Form]:
@@ -279,11 +296,16 @@ class _Stub:
 
     def result_type(self, function: Function) -> str:
         """The named tuple of a function's results."""
-        if function.name not in self.result_types:
+        fields = [str(result["name"]) for result in function.results]
+        key = (function.name, *fields, *(result["type"] for result in function.results))
+        if key not in self.result_types:
             name = function.name.replace(".", "_") + "_result"
+            same_name = [known for known in self.result_types if known[0] == function.name]
+            if same_name and not any(list(known[1 : len(fields) + 1]) == fields for known in same_name):
+                name += f"_{self.numbers[function]}"  # as the module calls it
             # The module has it under this name, unless something else has the name already.
             name = self.new_name(name if name not in self.taken else f"_{name}")
-            self.result_types[function.name] = name
+            self.result_types[key] = name
             variable = self.arrays["ArrayT"]
             types = self.result_fields(function, variable)
             bases = self.word("NamedTuple")
@@ -295,7 +317,7 @@ class _Stub:
                 ignored = "  # type: ignore[assignment, unused-ignore]" if result["name"] in ("count", "index") else ""
                 lines.append(f"    {result['name']}: {kind}{ignored}\n")
             self.definitions.append("".join(lines))
-        return self.result_types[function.name]
+        return self.result_types[key]
 
     def optional(self, parameter: Parameter, kind: str) -> str:
         return f"{self.word('Optional')}[{kind}]" if parameter["optional"] else kind
@@ -429,9 +451,9 @@ def _is_open(function: Function) -> bool:
     return any(kind == "unknown" for kind, _, _, _ in tensor["dims"])
 
 
-def _doc_of(function: Function, indent: str) -> str:
-    doc = one_line(function.signature) + (f"\n\n{function.doc}" if function.doc else "")
-    return _docstring(doc, indent)
+def _doc_of(indent: str, *functions: Function) -> str:
+    docs = [one_line(function.signature) + (f"\n\n{function.doc}" if function.doc else "") for function in functions]
+    return _docstring("\n\n".join(docs), indent)
 
 
 def _docstring(text: str, indent: str) -> str:

@@ -110,9 +110,12 @@ bool tenon__py_name_part(const char *function, const char *part, PyObject *objec
     } else { /* leave the producer's own exception as it is */
         add_note(error, function, part);
     }
+    PyObject *cause = PyException_GetCause(error); /* what the producer raised */
+    bool refused_by_us = ours && !cause;
+    Py_XDECREF(cause);
     Py_XDECREF(named_message);
     tenon__py_raise_again(error);
-    return ours;
+    return refused_by_us;
 }
 
 bool tenon__py_raise_deleted(const tenon__py_function *function, const char *argument, PyObject *object)

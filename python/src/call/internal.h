@@ -141,7 +141,7 @@ int tenon__py_wrong_type(const tenon__py_function *function, const tenon_paramet
 void tenon__py_note_argument(const tenon__py_function *function, const char *argument);
 /* Add "argument 'x'" or "result 0" to the pending exception: to its message if that is one of the bridge, otherwise as a
  * note. Messages of the bridge begin with the type of `object`; without an object, every plain exception counts as one.
- * Whether it is the bridge's. */
+ * Whether it is the bridge's, and not caused by an exception of the producer. */
 bool tenon__py_name_part(const char *function, const char *part, PyObject *object);
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
 /* Whether the argument is an array that is gone; then the exception says so instead of the pending one. */

@@ -147,7 +147,7 @@ def text_of(library):
         if entry["entry"] == "class":
             blocks.append(comment(entry["doc"]) + f"class {entry['name']}\n")
             members = [*entry["static_methods"], *entry["properties"], *entry["methods"]]
-            functions = [function for function in [*entry["constants"], entry["constructor"], *members] if function]
+            functions = [function for function in [*entry["constants"], *entry["constructors"], *members] if function]
         blocks += [comment(function["doc"]) + function["signature"] + "\n" for function in functions]
     return "\n".join(blocks)
 
@@ -237,8 +237,8 @@ def code_of(library):
             result["is_result"] = True
             text = json.dumps(f"{function['name']}: {type_of(result)}")
             entries.append(f"TENON_FUNCTION({text}, none, {json.dumps(function['doc'] or '')})")
-        if entry["constructor"]:
-            add(entry["constructor"], True)
+        for function in entry["constructors"]:
+            add(function, True)
     version = f"#define TENON_MODULE_VERSION {json.dumps(library['version'])}\n" if library["version"] else ""
     doc = json.dumps(library["doc"] or "", ensure_ascii=False)
     return f"""{version}
@@ -278,8 +278,8 @@ def test_parts_of_the_json(tmp_path):
     assert m["written"] and m["tensor"]["attributes"] == ["rw", "alias", "unaligned"]
     assert second["conditions"] == ["n > 0", "n<10"] and first["conditions"] == []
     assert second["flags"] == ["release_lock", "no_grad_check", "capturable"] and first["flags"] == []
-    assert (box["doc"], box["serial"], free["serial"], free["constructor"]) == ("A box.", True, False, None)
-    kept, choice, *_ = box["constructor"]["parameters"]
+    assert (box["doc"], box["serial"], free["serial"], free["constructors"]) == ("A box.", True, False, [])
+    kept, choice, *_ = box["constructors"][0]["parameters"]
     assert kept["tensor"]["attributes"] == ["keep"] and choice["choices"] == ["a", "b|c"]
     a, b, c = box["methods"][0]["results"]
     assert (a["tensor"]["of"], b["tensor"]["of"], c["tensor"]["of"]) == ("self", "q", None)

@@ -227,3 +227,31 @@ def test_awkward_names(tmp_path, check):
     run("stubs", build(tmp_path / "awkward.so", AWKWARD), "-o", tmp_path / "awkward.pyi")
     (tmp_path / "use.py").write_text(USE_AWKWARD)
     check_lines({"use.py": USE_AWKWARD}, check(tmp_path, "use.py", "awkward.pyi"))
+
+
+OVERLOADED = r"""
+#include <tenon/function.h>
+static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+TENON_MODULE(overloaded, NULL,
+    TENON_FUNCTION("f(x: f32[n]) -> f32[n]", none, "Floats."), TENON_FUNCTION("f(x: f64[n]) -> f64[n]", none, NULL),
+    TENON_FUNCTION("f(x: i64[n]) -> float", none, NULL), TENON_FUNCTION("g(n: int) -> str", none, NULL),
+    TENON_FUNCTION("g(n: float) -> low: int, high: float", none, NULL),
+    TENON_FUNCTION("g(n: str) -> low: int, high: float, step: int", none, NULL),
+    TENON_CLASS("Box", NULL), TENON_FUNCTION("Box()", none, NULL), TENON_FUNCTION("Box(n: int)", none, NULL),
+    TENON_FUNCTION("Box.put(self)", none, NULL), TENON_FUNCTION("Box.put(self, n: int) -> int", none, NULL))
+"""
+
+
+def test_overloads(tmp_path):
+    """Entries that differ in their types are overloads; those that differ in dtypes are one definition."""
+    library = build(tmp_path / "overloaded.so", OVERLOADED)
+    text = run("stubs", library).stdout
+    assert text.count("@overload\ndef f(") == 4 and text.count("@overload\ndef g(") == 3
+    assert text.count("    @overload\n    def __new__(cls") == 2 and text.count("    @overload\n    def put(self") == 2
+    assert '"""f(x: f32[n]) -> f32[n]\n\n    Floats.\n\n    f(x: f64[n]) -> f64[n]\n    """' in text
+    assert "class g_result(NamedTuple):\n    low: int\n    high: float\n\nclass g_result_3(NamedTuple):" in text
+    (tmp_path / "overloaded.pyi").write_text(text)
+    (tmp_path / "use.py").write_text("import overloaded\nreveal_type(overloaded.Box().put(3))\nreveal_type(overloaded.g('x').step)\n")
+    checked = mypy(tmp_path, "use.py")
+    assert checked.returncode == 0, checked.stdout
+    assert checked.stdout.replace("builtins.", "").count('Revealed type is "int"') == 2

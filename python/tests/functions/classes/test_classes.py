@@ -337,7 +337,7 @@ def test_two_methods_of_one_name():
     #include <tenon/function.h>
     static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
     TENON_MODULE(twice, NULL, TENON_CLASS("A", NULL), TENON_FUNCTION("A.f(self)", none, NULL),
-        TENON_FUNCTION("A.f(self, x: int)", none, NULL))
+        TENON_FUNCTION("A.f(self)", none, NULL))
     """
     with pytest.raises(ImportError, match=r"there are two members 'A\.f'"):
         tenon.load(build(source))
