@@ -59,8 +59,13 @@ static bool equal_parameters(const tenon_signature *s, const tenon_signature *t,
         return false;
     if (a->handle && strcmp(a->handle, b->handle) != 0)
         return false;
+    if (a->variable != b->variable || !a->integers != !b->integers)
+        return false;
     for (int32_t i = 0; a->choices && i < a->count; i++)
         if (strcmp(a->choices[i], b->choices[i]) != 0)
+            return false;
+    for (int32_t i = 0; a->integers && i < a->count; i++)
+        if (a->integers[i] != b->integers[i])
             return false;
     return equal_specs(s, a->spec, t, b->spec) && equal_specs(s, a->items, t, b->items);
 }
