@@ -240,6 +240,8 @@ PyObject *tenon__py_empty_beside(PyObject *like, tenon_dtype dtype, int32_t ndim
 /* The device of the memory of `like`; -1 with an exception if it is not an array. */
 int tenon__py_device_of(PyObject *like, tenon_device *out);
 /* Call module.function(argument), with copy=False if `no_copy`. Takes the argument. */
+/* Whether the object still has this view, of which `before` is how it was read first: 1, 0, or -1 with an exception. */
+int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_view *view);
 PyObject *tenon__py_call_import(const char *module, const char *function, PyObject *argument, bool no_copy);
 /* As tenon_py_empty, for the result of a function that runs on `device`. `like` may also be the name or the module of
  * a framework. NULL stands for the first framework of the list that makes such results and has been imported, otherwise for

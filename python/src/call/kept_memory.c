@@ -65,8 +65,29 @@ static void advise_other_framework(void)
     tenon__py_raise_again(error);
 }
 
+/* The argument that a result of(x) is, whole and unchanged: borrowed, or NULL, perhaps with an exception. */
+static PyObject *returned_argument(const tenon__py_frame *f, int32_t index)
+{
+    const tenon_signature *s = f->function->signature;
+    const tenon_parameter *result = &s->results[index];
+    const tenon_view *view = f->base.results[index].as.view;
+    if (!(result->flags & TENON_PARAMETER_OF) || !s->params[result->owner].spec || !view || f->wanted_like)
+        return NULL;
+    PyObject *object = f->argument_objects[result->owner];
+    const tenon_value *arg = &f->base.args[result->owner];
+    if (arg->kind != TENON_KIND_TENSOR || !f->like || Py_TYPE(f->like) != Py_TYPE(object) ||
+        !tenon_view_equal(view, arg->as.view))
+        return NULL;
+    return tenon__py_has_view(object, arg->as.view, view) > 0 ? object : NULL;
+}
+
 PyObject *tenon__py_library_result(tenon__py_frame *f, int32_t index)
 {
+    PyObject *argument = returned_argument(f, index);
+    if (argument || PyErr_Occurred()) {
+        Py_XINCREF(argument);
+        return argument;
+    }
     tenon_tensor *tensor = take_memory(f, index);
     if (!tensor)
         return NULL;

@@ -17,36 +17,38 @@ static int never_changes(PyObject *object)
     return kind->is_immutable && !tenon__py_is_deleted(object, &owner);
 }
 
+int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_view *view)
+{
+    tenon_py_borrowed now;
+    const tenon__py_kind *kind;
+    if (tenon__py_has_array_struct(object) && tenon__py_array_struct_is(object, view))
+        return 1;
+    if (tenon__py_peek(object, &kind, &now))
+        return tenon_view_equal(&now.view, view);
+    int fixed = never_changes(object);
+    if (fixed)
+        return fixed < 0 ? -1 : tenon_view_equal(before, view);
+    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
+        bool same = tenon_view_equal(&now.view, view);
+        tenon_py_unborrow(&now);
+        return same;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt must not be swallowed */
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
 /* The object that the tensor was imported from, if it still has the same memory; otherwise a tenon.Tensor. */
 static PyObject *export_same(tenon_tensor *tensor)
 {
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
     if (!holder || holder->is_alias || !tenon__py_attached_to(holder->interp))
         return tenon__py_tensor_new(tensor);
-    tenon_py_borrowed now;
-    const tenon__py_kind *kind;
-    const tenon_view *view = tenon_tensor_view(tensor);
     PyObject *object = holder->borrowed.private_.object;
-    bool same = false;
-    int fixed = 0;
-    if (tenon__py_has_array_struct(object) && tenon__py_array_struct_is(object, view)) {
-        same = true;
-    } else if (tenon__py_peek(object, &kind, &now)) {
-        same = tenon_view_equal(&now.view, view);
-    } else if ((fixed = never_changes(object)) != 0) {
-        if (fixed < 0)
-            return NULL;
-        same = tenon_view_equal(&holder->borrowed.view, view);
-    } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
-        same = tenon_view_equal(&now.view, view);
-        tenon_py_unborrow(&now);
-    } else {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt must not be swallowed */
-            return NULL;
-        PyErr_Clear();
-    }
-    if (!same)
-        return tenon__py_tensor_new(tensor);
+    int same = tenon__py_has_view(object, &holder->borrowed.view, tenon_tensor_view(tensor));
+    if (same < 1)
+        return same < 0 ? NULL : tenon__py_tensor_new(tensor);
     Py_INCREF(object);
     return object;
 }

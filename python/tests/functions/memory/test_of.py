@@ -113,10 +113,48 @@ def test_torch_without_memory(library):
     assert run_python(code, library.__file__) == "done\n"
 
 
+MAKERS = {
+    "numpy": lambda numpy: numpy.arange(6, dtype="float32"),
+    "torch": lambda torch: torch.arange(6, dtype=torch.float32),
+    "jax": lambda jax: jax.numpy.arange(6, dtype="float32"),
+    "tensorflow": lambda tensorflow: tensorflow.range(6, dtype="float32"),
+    "tenon": lambda tenon: tenon.from_dlpack(numbers()),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_whole_argument_is_the_object_itself(memory, name):
+    """Whatever the framework; a part of it, another framework by like=, or of another first argument is not."""
+    x = MAKERS[name](pytest.importorskip(name))
+    with same_counts(x):
+        assert memory.part(x, 0, 6) is x and memory.whole(x) is x
+    if name != "tensorflow":  # its memory is read-only, and it has no read-only tensors
+        assert memory.halves(x).all is x and memory.part(x, 0, 5) is not x
+    assert memory.part(x, 0, 6, like="numpy") is not x or name == "numpy"
+
+
+def test_a_subclass_is_the_object_itself(memory):
+    class Named(numpy.ndarray):
+        pass
+
+    x = numbers().view(Named)
+    assert memory.part(x, 0, 6) is x
+
+
+def test_an_argument_that_requires_grad(memory):
+    torch = pytest.importorskip("torch")
+    x = torch.arange(6.0, requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        memory.part(x, 0, 6)
+    with torch.no_grad():
+        assert memory.part(x, 0, 6) is x
+        assert not memory.part(x, 0, 5).requires_grad
+
+
 def test_jax(memory):
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(64, dtype="float32")
-    view = memory.part(x, 0, 64)
+    view = memory.part(x, 0, 32)
     assert isinstance(view, jax.Array) and view.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
     assert memory.part(x, 1, 9, 2).tolist() == [1, 3, 5, 7]
     x.delete()
