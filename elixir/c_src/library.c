@@ -104,7 +104,7 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     for (int64_t i = 0; i < index; i++)
         if (strcmp(library->functions[i].signature->name, s->name) == 0 && !has_no_code(f) &&
             !has_no_code(&library->functions[i])) /* a constructor has the name of its class */
-            return fail(t, "invalid", "there are two functions called '%s'", s->name);
+            return fail(t, "invalid", "there are two functions called '%s'; this host has no overloads", s->name);
     return true;
 }
 

@@ -410,9 +410,26 @@ int tenon_frame_match(tenon_frame *f)
     return 0;
 }
 
+/* Whether a tensor has another dtype or number of dimensions, which is what overloads usually differ in. The match finds that
+ * out too, but writes a message first. */
+static bool clearly_differs(const tenon_signature *s, const tenon_parameter *param, const tenon_value *arg)
+{
+    const tenon_view *view = view_of(arg);
+    const tenon_spec *spec = param->spec;
+    if (!view || !spec)
+        return false;
+    const tenon_dtypes *dtypes = spec->variable >= 0 ? &s->names.allowed[spec->variable] : &spec->dtypes;
+    bool has_star = tenon__code_of(spec)->star >= 0;
+    return (has_star ? view->ndim < spec->ndims - 1 : view->ndim != spec->ndims) ||
+           !tenon_dtypes_has(dtypes, view->dtype);
+}
+
 bool tenon_frame_try_match(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
+    for (int32_t i = 0; i < s->nparams; i++)
+        if (clearly_differs(s, &s->params[i], &f->args[i]))
+            return false;
     if (match_some_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
         return false;
     f->call.results = f->results;
