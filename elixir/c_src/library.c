@@ -101,10 +101,6 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
         done = fill_choices(env, &s->results[i], &f->choices[s->nparams + i]);
     if (!done)
         return fail(t, "invalid", "no memory");
-    for (int64_t i = 0; i < index; i++)
-        if (strcmp(library->functions[i].signature->name, s->name) == 0 && !has_no_code(f) &&
-            !has_no_code(&library->functions[i])) /* a constructor has the name of its class */
-            return fail(t, "invalid", "there are two functions called '%s'; this host has no overloads", s->name);
     return true;
 }
 

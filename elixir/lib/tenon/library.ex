@@ -43,6 +43,9 @@ defmodule Tenon.Library do
   | `handle('Index')` | a reference that another function of the library returned | a reference |
   | `handle('KDTree')` if `KDTree` is a class | a `%Spatial.KDTree{}` | a `%Spatial.KDTree{}` |
 
+  Entries of one name are one function, which calls the first one that fits the arguments; if none does, the reason is
+  `{:mismatch, nil}`, and the message lists why.
+
   A `?` after a type allows nil. Defaults become defaults; parameters after a `*` are passed last, as a keyword list. A
   function returns `:ok`, `{:ok, result}` or `{:ok, {result, …}}`. It returns `{:error, %Tenon.Error{}}` if the arguments
   do not match (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), if it fails
@@ -209,30 +212,40 @@ defmodule Tenon.Library do
     quote bind_quoted: [functions: functions, library: library] do
       for function <- functions do
         unless function.predicate? do
-          @doc function.doc
           for {arguments, result} <- function.specs do
             @spec unquote(function.name)(unquote_splicing(arguments)) :: unquote(result)
           end
 
-          def unquote(function.name)(unquote_splicing(function.head)) do
-            Tenon.Error.result!(
-              Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
-            )
+          for clause <- function.clauses do
+            @doc function.doc
+            def unquote(function.name)(unquote_splicing(clause.head)) do
+              Tenon.Error.result!(Tenon.Library.__call_first__(unquote(library), unquote(clause.calls)))
+            end
           end
         end
 
-        @doc function.bang_doc
         for {arguments, result} <- function.bang_specs do
           @spec unquote(function.bang)(unquote_splicing(arguments)) :: unquote(result)
         end
 
-        def unquote(function.bang)(unquote_splicing(function.head)) do
-          Tenon.Error.value!(
-            Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
-          )
+        for clause <- function.clauses do
+          @doc function.bang_doc
+          def unquote(function.bang)(unquote_splicing(clause.head)) do
+            Tenon.Error.value!(Tenon.Library.__call_first__(unquote(library), unquote(clause.calls)))
+          end
         end
       end
     end
+  end
+
+  # Only one entry of the library can be meant, or those of an overloaded function are tried.
+  @doc false
+  defmacro __call_first__(library, [{key, arguments}]) do
+    quote(do: Tenon.Library.__call__(unquote(library), unquote(key), unquote(arguments)))
+  end
+
+  defmacro __call_first__(library, calls) do
+    quote(do: Tenon.Library.Overloads.call(unquote(library), unquote(calls)))
   end
 
   @doc false

@@ -46,9 +46,10 @@ defmodule Tenon.Library.Compiler do
     params = for s <- signatures, do: for(p <- s.params, do: String.to_atom(p.name))
 
     definitions =
-      for {signature, index} <- Enum.with_index(signatures) do
+      for({signature, index} <- Enum.with_index(signatures)) do
         definition(signature, elixir_name(signature, names, rename, env), (id <<< 20) + index)
       end
+      |> overloaded()
 
     constants = for c <- constants, do: constant(c, elixir_name(c, names, rename, env))
     {functions_only, members} = Enum.split_with(definitions, &(&1.class == nil))
@@ -333,6 +334,8 @@ defmodule Tenon.Library.Compiler do
 
     %{
       class: signature.class,
+      entry: signature.name,
+      arities: required..length(types),
       method: method(signature),
       result_handle: with([%{handle: handle}] <- signature.results, do: handle, else: (_ -> nil)),
       predicate?: predicate?,
@@ -351,6 +354,47 @@ defmodule Tenon.Library.Compiler do
             "Like `#{Atom.to_string(name)}/#{length(types)}`, but returns the result itself, or raises `Tenon.Error`."
         )
     }
+  end
+
+  # The clauses of a function: the parameters, and the calls that are tried, each with its key and its arguments. Entries of
+  # one name are one function.
+  defp overloaded(definitions) do
+    definitions
+    |> Enum.group_by(& &1.entry)
+    |> Enum.map(fn {_, group} -> group end)
+    |> Enum.sort_by(&hd(&1).key)
+    |> Enum.map(fn
+      [one] -> Map.put(one, :clauses, [%{head: one.head, calls: [{one.key, {:{}, [], one.vars}}]}])
+      group -> overload(group)
+    end)
+  end
+
+  defp overload([first | _] = group) do
+    arities = group |> Enum.flat_map(&Enum.to_list(&1.arities)) |> Enum.uniq() |> Enum.sort()
+
+    clauses =
+      for arity <- arities do
+        [one | _] = entries = Enum.filter(group, &(arity in &1.arities))
+        vars = Enum.take(one.vars, arity)
+        %{head: vars, calls: for(entry <- entries, do: {entry.key, {:{}, [], vars ++ defaults(entry, arity)}})}
+      end
+
+    %{
+      first
+      | doc: Enum.map_join(group, "\n\n", & &1.doc),
+        specs: Enum.map(arities, &union(group, :specs, &1)),
+        bang_specs: Enum.map(arities, &union(group, :bang_specs, &1))
+    }
+    |> Map.put(:clauses, clauses)
+  end
+
+  defp defaults(entry, arity), do: for({:\\, _, [_var, value]} <- Enum.drop(entry.head, arity), do: value)
+
+  # One spec for all entries: Dialyzer ignores several ones that overlap.
+  defp union(group, specs, arity) do
+    found = for entry <- group, {types, _} = spec <- Map.fetch!(entry, specs), length(types) == arity, do: spec
+    types = found |> Enum.map(&elem(&1, 0)) |> Enum.zip_with(&alternatives/1)
+    {types, found |> Enum.map(&elem(&1, 1)) |> alternatives()}
   end
 
   defp options_doc([]), do: ""
