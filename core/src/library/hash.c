@@ -129,6 +129,7 @@ tenon_status tenon_module_hash(const tenon_module *module, char text[TENON_HASH_
     if (!module || !text)
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_module_hash", "argument '%s' is NULL",
                                   module ? "text" : "module");
+    module = tenon__library_baseline(module);
     int known = tenon__library_hash(module, &hash);
     if (known < 0)
         return tenon_error_set(err, TENON_EFAILED, "its file was changed after it was loaded; load it again");

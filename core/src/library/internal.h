@@ -59,6 +59,10 @@ int tenon__library_hash(const tenon_module *module, tenon__hash *out);
 tenon_status tenon__system_failure(int code, const char *reason, tenon_error *err);
 /* Check an open file as tenon_library_check does. Reads only its headers. */
 tenon_status tenon__file_check(tenon__file file, uint64_t size, tenon_error *err);
+/* tenon_library_open for this file alone: its variants are not looked for. The message names no function. */
+tenon_status tenon__library_open_file(const char *path, const tenon_module **out, tenon_error *err);
+/* The module of the library whose variant this is, or the module itself. */
+const tenon_module *tenon__library_baseline(const tenon_module *module);
 /* The module of an open library, checked. */
 tenon_status tenon__library_module(void *library, const tenon_module **out, tenon_error *err);
 

@@ -272,15 +272,12 @@ static tenon_status find_module(void *handle, int threads, const tenon_module **
     return status;
 }
 
-tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err)
+tenon_status tenon__library_open_file(const char *path, const tenon_module **out, tenon_error *err)
 {
     enum { ATTEMPTS = 10 };
     void *handle = NULL;
     bool again = true;
     tenon_status status = TENON_OK;
-    if (!path || !out)
-        return tenon_error_set_in(err, TENON_EINVAL, "tenon_library_open", "argument '%s' is NULL",
-                                  path ? "out" : "path");
     tenon__loader_lock();
     int threads = tenon__thread_count();
     for (int i = 0; i < ATTEMPTS && again; i++) {
@@ -296,7 +293,7 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
     if (!status)
         status = find_module(handle, threads, out, err);
     tenon__loader_unlock();
-    return tenon__error_rename(err, status, "tenon_library_open");
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------- the content */

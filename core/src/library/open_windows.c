@@ -108,11 +108,8 @@ static tenon_status open_path(const wchar_t *path, void **handle, tenon_error *e
     return status;
 }
 
-tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err)
+tenon_status tenon__library_open_file(const char *path, const tenon_module **out, tenon_error *err)
 {
-    const char *function = "tenon_library_open";
-    if (!path || !out)
-        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", path ? "out" : "path");
     void *handle = NULL;
     wchar_t *whole = tenon__path_absolute(path);
     tenon_status status = whole ? open_path(whole, &handle, err) : tenon__system_failure(errno, NULL, err);
@@ -126,7 +123,7 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
         else
             note_loaded_module(handle, *out);
     }
-    return tenon__error_rename(err, status, function);
+    return status;
 }
 
 int tenon__library_hash(const tenon_module *module, tenon__hash *out)

@@ -50,6 +50,7 @@ typedef int tenon__file;
 int64_t tenon__file_read(tenon__file file, void *memory, size_t size, int64_t at);
 /* Close the file, unless it is TENON__NO_FILE. Does not change errno. */
 void tenon__file_close(tenon__file file);
+bool tenon__file_exists(const char *path);
 /* Open the file that the loader has mapped at this address, or return TENON__NO_FILE. */
 tenon__file tenon__file_of_code(const void *address);
 
@@ -108,6 +109,9 @@ int tenon__process_id(void);
 /* The number of threads of this process, or 0 if the system does not say. */
 int tenon__thread_count(void);
 #endif
+
+/* Whether this CPU has the instructions of a variant: "x86-64-v3". */
+bool tenon__cpu_has(const char *name);
 
 /* --------------------------------------------------------------------------------------------------------- threads */
 

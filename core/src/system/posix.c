@@ -98,6 +98,15 @@ bool tenon__path_state_read(const char *path, tenon__file_state *out)
     return true;
 }
 
+bool tenon__file_exists(const char *path)
+{
+    struct stat about;
+    int code = errno;
+    bool exists = stat(path, &about) == 0;
+    errno = code;
+    return exists;
+}
+
 bool tenon__current_folder(char *out, size_t size)
 {
     return getcwd(out, size) != NULL;

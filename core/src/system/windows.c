@@ -62,6 +62,16 @@ bool tenon__path_is_folder(const wchar_t *path)
     return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);
 }
 
+bool tenon__file_exists(const char *path)
+{
+    int code = errno;
+    wchar_t *whole = tenon__path_absolute(path);
+    bool exists = whole && GetFileAttributesW(whole) != INVALID_FILE_ATTRIBUTES;
+    free(whole);
+    errno = code;
+    return exists;
+}
+
 tenon__file tenon__file_open(const wchar_t *path)
 {
     HANDLE file = CreateFileW(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, 0, NULL);

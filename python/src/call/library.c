@@ -362,6 +362,8 @@ PyObject *tenon__py_open_as(const char *path, PyObject *type, PyObject *owner, c
     else if (status)
         PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
     PyObject *module = status ? NULL : make_module(*found, NULL, type, owner);
+    if (module && add_text(module, "__variant__", tenon_library_variant(*found)) < 0)
+        Py_CLEAR(module);
     if (module && PyObject_SetAttrString(module, "__file__", file) < 0)
         Py_CLEAR(module);
     if (!module)

@@ -32,8 +32,16 @@ extern "C" {
  *            TENON_ENOMEM. */
 TENON_API TENON_NODISCARD tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err);
 
+/* The variant of a library that tenon_library_open chose: "x86-64-v3", or "baseline" if it is the file itself. If the CPU has
+ * their instructions, a file kernels.x86-64-v4.so, kernels.x86-64-v3.so or kernels.x86-64-v2.so beside kernels.so is used instead
+ * of it; on arm64 kernels.sve.so or kernels.armv8.2-a.so. It must have the same table. The environment variable TENON_VARIANT
+ * names the one to use, or "baseline". The hash of the library is that of kernels.so.
+ *
+ * Threads: any. */
+TENON_API const char *tenon_library_variant(const tenon_module *module);
+
 /* Write 32 hexadecimal digits and a final 0 that identify the code of a module: the hash of its file when it was opened
- * with tenon_library_open; of the file that it is mapped from now; or of its signatures, if it has no file. The hash is not
+ * with tenon_library_open, or that of its baseline; of the file that it is mapped from now; or of its signatures, if it has no file. The hash is not
  * cryptographic.
  *
  * Threads:   any.
