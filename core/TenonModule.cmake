@@ -1,4 +1,5 @@
-# tenon_add_module(NAME source... [PYTHON] [CUDA])
+# tenon_add_module(NAME source... [PYTHON] [CUDA] [VARIANTS cpu...])
+# tenon_install_module(NAME DESTINATION folder [COMPONENT component])
 #
 # Builds functions that are written with tenon/function.h, in C, C++ or CUDA, as the target NAME:
 #   - a library for tenon.load: the file NAME.tenon. It links nothing, not even Python, so one build works with every
@@ -6,6 +7,11 @@
 #   - with PYTHON, an extension for `import NAME`; a source has TENON_PY_MODULE(NAME) of tenon/python.h. It uses the stable
 #     ABI of Python 3.12 and newer; for an older or a free-threaded Python it is built for that version. The bridge that
 #     extensions need is compiled once for a project.
+#
+# VARIANTS x86-64-v3 x86-64-v4 builds the same sources for newer CPUs too, as NAME.x86-64-v3.tenon and so on, with the
+# definitions, options and libraries of the target; Tenon loads the best one that the CPU has. The names are x86-64-v2,
+# x86-64-v3, x86-64-v4, armv8.2-a and sve; those of another processor, and all of them with MSVC, are left out.
+# tenon_install_module installs the module with its variants.
 #
 # CUDA enables the language for sources that end in .cu. All symbols but the entry point are hidden. Definitions, libraries
 # and other properties of the target are set as usual.
@@ -26,7 +32,7 @@ macro(tenon_add_module)
 endmacro()
 
 function(_tenon_add_module)
-    cmake_parse_arguments(PARSE_ARGV 0 module "PYTHON;CUDA" "" "")
+    cmake_parse_arguments(PARSE_ARGV 0 module "PYTHON;CUDA" "" "VARIANTS")
     set(sources ${module_UNPARSED_ARGUMENTS})
     list(POP_FRONT sources name)
     _tenon_check_module("${name}" "${sources}" "${module_CUDA}")
@@ -48,6 +54,73 @@ function(_tenon_add_module)
     else()
         set_target_properties(${name} PROPERTIES SUFFIX .tenon)
     endif()
+    if(module_VARIANTS)
+        _tenon_add_variants(${name} "${module_VARIANTS}" "${sources}" "${module_PYTHON}")
+    endif()
+endfunction()
+
+function(_tenon_add_variants name variants sources python)
+    set(error FATAL_ERROR "tenon_add_module(${name}): ")
+    if(python)
+        message(${error} "an extension for `import` has no variants. Use VARIANTS without PYTHON.")
+    endif()
+    set(processor ${CMAKE_SYSTEM_PROCESSOR})
+    if(APPLE AND CMAKE_OSX_ARCHITECTURES)
+        set(processor ${CMAKE_OSX_ARCHITECTURES}) # a file for two processors has no variants
+    endif()
+    set(targets)
+    foreach(variant ${variants})
+        set(machine ${variant})
+        if(variant MATCHES "^x86-64-v[234]$")
+            set(fitting "^(x86_64|AMD64|amd64)$")
+        elseif(variant MATCHES "^(armv8\\.2-a|sve)$")
+            set(fitting "^(aarch64|arm64|ARM64)$")
+            if(variant STREQUAL "sve")
+                set(machine armv8.2-a+sve)
+            endif()
+        else()
+            message(${error} "'${variant}' is not a variant. The variants are x86-64-v2, x86-64-v3, x86-64-v4, armv8.2-a and "
+                             "sve.")
+        endif()
+        if(NOT "${processor}" MATCHES "${fitting}" OR MSVC)
+            continue()
+        endif()
+        set(target ${name}.${variant})
+        add_library(${target} MODULE ${sources})
+        set_target_properties(
+            ${target} PROPERTIES PREFIX "" SUFFIX .tenon C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+                                 CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+                                 LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:${name}>)
+        # What is set on the module later counts too.
+        target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:${name},INCLUDE_DIRECTORIES>)
+        target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:${name},COMPILE_DEFINITIONS>)
+        target_compile_options(
+            ${target} PRIVATE $<TARGET_PROPERTY:${name},COMPILE_OPTIONS> $<$<COMPILE_LANGUAGE:C>:-march=${machine}>
+                              $<$<COMPILE_LANGUAGE:CXX>:-march=${machine}>)
+        target_compile_features(${target} PRIVATE $<TARGET_PROPERTY:${name},COMPILE_FEATURES>)
+        target_link_libraries(${target} PRIVATE $<TARGET_PROPERTY:${name},LINK_LIBRARIES>)
+        add_dependencies(${name} ${target})
+        list(APPEND targets ${target})
+    endforeach()
+    set_target_properties(${name} PROPERTIES TENON_VARIANTS "${targets}")
+endfunction()
+
+function(tenon_install_module name)
+    cmake_parse_arguments(PARSE_ARGV 1 install "" "DESTINATION;COMPONENT" "")
+    if(NOT TARGET ${name})
+        message(FATAL_ERROR "tenon_install_module: there is no target ${name}. Call tenon_add_module(${name} ...) first.")
+    elseif(NOT install_DESTINATION OR install_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "tenon_install_module(${name}): expected DESTINATION and a folder, and perhaps COMPONENT and a name.")
+    endif()
+    get_target_property(variants ${name} TENON_VARIANTS)
+    if(NOT variants)
+        set(variants)
+    endif()
+    set(component)
+    if(install_COMPONENT)
+        set(component COMPONENT ${install_COMPONENT})
+    endif()
+    install(TARGETS ${name} ${variants} DESTINATION ${install_DESTINATION} ${component})
 endfunction()
 
 # Each mistake in a call that CMake itself would report late, in other terms, or not at all.
@@ -64,7 +137,7 @@ function(_tenon_check_module name sources cuda)
     foreach(source ${sources})
         get_filename_component(suffix "${source}" LAST_EXT)
         if(source MATCHES "^[A-Z_]+$")
-            message(${error} "'${source}' is not an option. The options are PYTHON and CUDA.")
+            message(${error} "'${source}' is not an option. The options are PYTHON, CUDA and VARIANTS.")
         elseif(suffix STREQUAL ".cu" AND NOT cuda)
             message(${error} "'${source}' is CUDA source. Add the option CUDA.")
         elseif(suffix MATCHES "^\\.(cc|cpp|cxx|c\\+\\+|C)$" AND NOT CMAKE_CXX_COMPILER_LOADED)

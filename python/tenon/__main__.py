@@ -46,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument("-o", "--output", metavar="OUT", required=True, help="the library to write")
     compile_.add_argument("--compiler", help="the compiler (default: CC, CXX or the system's, or nvcc)")
     compile_.add_argument("--language", choices=["c", "c++", "cuda"], help="the language (default: that of FILE's suffix)")
+    compile_.add_argument("--variants", nargs="+", default=[], choices=["x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8.2-a", "sve"],
+                          metavar="CPU", help="also compile for newer CPUs, such as x86-64-v3, into files beside OUT; without it, "
+                          "variants of an earlier build are deleted")
     compile_.add_argument("--verbose", action="store_true", help="print the command")
     compile_.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
     doctor = commands.add_parser("doctor", help="report what is installed and what works on this machine, or explain a library")
@@ -86,7 +89,8 @@ def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
     if options.command == "compile":
         from tenon import _compile
 
-        _compile.compile_to(options.file, options.output, options.flags, options.compiler, options.language, options.verbose)
+        _compile.compile_to(options.file, options.output, options.flags, options.compiler, options.language, options.verbose,
+                            options.variants)
         return ""
     if options.command == "describe":
         return _describe(options, errors)

@@ -70,6 +70,7 @@ def compile(
     flags: Sequence[str] = (),
     compiler: Union[str, Path, Sequence[str], None] = None,
     language: Optional[Language] = None,
+    native: bool = False,
     verbose: bool = False,
 ) -> Library:
     """Compile source in C, C++ or CUDA that has a TENON_MODULE, and return its functions as a module, as load() does.
@@ -81,6 +82,8 @@ def compile(
     `flags` are added at the end of the command. `compiler` is a program, with options if you like, either as one string
     or as a list; the default is CC, CXX or the system's compiler, or nvcc. `verbose` prints the command to stderr.
 
+    `native` allows all instructions of this CPU (-march=native): the library is for this machine only.
+
     Libraries are cached by the source, the files that it includes, the flags and the compiler. docs/compile.md has the
     rules. A second call makes a new module of the same library, with its own state.
 
@@ -90,6 +93,8 @@ def compile(
     """
     started = time.time_ns()
     job = _Job("tenon.compile()", source_or_path, flags, compiler, language)
+    if native:
+        job.add_machine("native")
     key, folders, problem = job.key(), [], ""
     try:
         folders.append(_cache.user_folder())
@@ -117,10 +122,25 @@ def compile(
     return _build(job, key, _cache.make_private_folder(), verbose, started)
 
 
+# The value of -march for each variant.
+_MACHINES = {name: name for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8.2-a")}
+_MACHINES["sve"] = "armv8.2-a+sve"
+
+
 def compile_to(
-    file: str, output: str, flags: Sequence[str], compiler: Optional[str], language: Optional[str], verbose: bool
+    file: str,
+    output: str,
+    flags: Sequence[str],
+    compiler: Optional[str],
+    language: Optional[str],
+    verbose: bool,
+    variants: Sequence[str] = (),
 ) -> None:
-    """Compile a file into a shared library, without the cache. A library of that name is replaced only on success."""
+    """Compile a file into a shared library, without the cache. A library of that name is replaced only on success.
+
+    `variants` are compiled beside it, for CPUs that have more instructions. Other variants beside it are deleted: they are of
+    an earlier build.
+    """
     import pathlib
 
     job = _Job("compile", pathlib.Path(file), flags, compiler, language)
@@ -128,12 +148,28 @@ def compile_to(
     os.stat(parent)  # an error names this folder, not the temporary one
     if os.path.isdir(output):
         raise ValueError(f"compile: the output {output} is a folder; name a file in it")
+    if variants and not os.path.splitext(output)[1]:
+        raise ValueError(f"compile: the output {output} needs a suffix, such as .so, to have variants")
     if os.path.exists(output) and os.path.samefile(file, output):
         raise ValueError(f"compile: the output {output} is the source")
     with _WorkFolder(".tenon-", parent) as work:
-        built = os.path.join(work, "built" + _cache.SUFFIX)
-        _run(job, job.command(job.path, built, os.path.join(work, "used")), work, built, verbose)
-        os.replace(built, output)
+        built = {}
+        for variant in ("", *variants):
+            each = _Job("compile", pathlib.Path(file), flags, compiler, language) if variant else job
+            if variant:
+                each.add_machine(_MACHINES[variant])
+            built[variant] = os.path.join(work, f"built{variant}{_cache.SUFFIX}")
+            _run(each, each.command(each.path, built[variant], os.path.join(work, "used")), work, built[variant], verbose)
+        for variant in _MACHINES:
+            if variant not in built and os.path.exists(_variant_file(output, variant)):
+                os.unlink(_variant_file(output, variant))
+        for variant, library in built.items():
+            os.replace(library, _variant_file(output, variant) if variant else output)
+
+
+def _variant_file(output: str, variant: str) -> str:
+    stem, suffix = os.path.splitext(output)
+    return f"{stem}.{variant}{suffix}"
 
 
 # ------------------------------------------------------------------------------------------------------------ the job
@@ -272,6 +308,10 @@ class _Job:
             f"no {name} compiler is installed ({names}); install one (on Debian: apt install {'g++' if name == 'C++' else 'gcc'}; "
             f"on macOS: xcode-select --install), or set {_VARIABLES[self.language][0]}"
         )
+
+    def add_machine(self, machine: str) -> None:
+        """Compile for these CPUs."""
+        self.flags += ["-Xcompiler", f"-march={machine}"] if self.is_nvcc else [f"-march={machine}"]
 
     def name(self) -> str:
         """Return the stem of the file, or the name of the module in the text."""

@@ -79,7 +79,9 @@ def one_line(signature: str) -> str:
 
 def describe(module: ModuleType) -> str:
     """Return the signatures, one on each line. Every other line is a comment or empty."""
-    blocks = [_comment(_title(module)) + _comment(module.__doc__)]
+    variant = getattr(module, "__variant__", "baseline")
+    about = "" if variant == "baseline" else _comment(f"variant: {variant}")
+    blocks = [_comment(_title(module)) + _comment(module.__doc__) + about]
     for entry in entries(module):
         if isinstance(entry, Class):
             blocks.append(_comment(entry.doc) + f"class {entry.name}\n")
@@ -117,6 +119,7 @@ def _library(file: str, module: ModuleType) -> dict[str, Any]:
         "file": file,
         "name": module.__name__,
         "version": getattr(module, "__version__", None),
+        "variant": getattr(module, "__variant__", None),
         "doc": module.__doc__,
         "entries": [_described(entry, serial) for entry in found],
     }

@@ -220,6 +220,7 @@ def library(path: str, report: Callable[..., None]) -> None:
         abi="{}.{}".format(*_native._library_abi(capsule)),
         name=module.__name__,
         version=getattr(module, "__version__", None),
+        variant=getattr(module, "__variant__", "baseline"),
         doc=module.__doc__,
         functions=functions,
     )

@@ -141,6 +141,7 @@ def _library(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if found.get("abi"):
         yield "ABI", found["abi"]
         yield "module", one_line(" ".join(filter(None, [found["name"], found["version"]])))
+        yield "variant", found["variant"]
     if found.get("doc"):
         yield "about", one_line(found["doc"])
     if found.get("failed"):

@@ -38,7 +38,7 @@ static x86_features read_features(void)
         x.extended_b = b;
     if (__get_cpuid(0x80000001, &a, &b, &c, &d))
         x.amd_c = c;
-    if (x.basic_c & bit_OSXSAVE)
+    if (x.basic_c & (unsigned)bit_OSXSAVE)
         x.saved = read_xcr0();
     return x;
 }
@@ -52,11 +52,12 @@ static bool has_all(uint64_t bits, uint64_t wanted)
 static int x86_level(void)
 {
     x86_features x = read_features();
+    /* Some headers declare the bits as signed numbers. */
     const unsigned lahf = 1u << 0, lzcnt = 1u << 5;
-    const unsigned two = bit_SSE3 | bit_SSSE3 | bit_CMPXCHG16B | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT;
-    const unsigned three = bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C;
-    const unsigned three_more = bit_BMI | bit_AVX2 | bit_BMI2;
-    const unsigned four = bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL;
+    const unsigned two = (unsigned)(bit_SSE3 | bit_SSSE3 | bit_CMPXCHG16B | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT);
+    const unsigned three = (unsigned)(bit_FMA | bit_MOVBE | bit_OSXSAVE | bit_AVX | bit_F16C);
+    const unsigned three_more = (unsigned)(bit_BMI | bit_AVX2 | bit_BMI2);
+    const unsigned four = (unsigned)(bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL);
     if (!has_all(x.basic_c, two) || !has_all(x.amd_c, lahf))
         return 1;
     if (!has_all(x.basic_c, three) || !has_all(x.extended_b, three_more) || !has_all(x.amd_c, lzcnt) ||

@@ -137,7 +137,7 @@ def test_entry_point():
         ("tenon_add_module(two-words a.c)", "NONE", "got the name 'two-words'. Use letters"),
         ("tenon_add_module(alone)", "NONE", "(alone): expected at least one source, as in tenon_add_module(alone alone.c)"),
         ("add_custom_target(twice)\ntenon_add_module(twice a.c)", "NONE", "(twice): there is already a target of this name"),
-        ("tenon_add_module(k a.c PYHTON)", "C", "(k): 'PYHTON' is not an option. The options are PYTHON and CUDA"),
+        ("tenon_add_module(k a.c PYHTON)", "C", "(k): 'PYHTON' is not an option. The options are PYTHON, CUDA and VARIANTS"),
         ("tenon_add_module(k a.cu)", "NONE", "(k): 'a.cu' is CUDA source. Add the option CUDA"),
         ("tenon_add_module(k a.cu CUDA)", "NONE", "no CUDA compiler was found. Install the CUDA toolkit, or set"),
         ("tenon_add_module(k a.cpp)", "NONE", "(k): 'a.cpp' is C++ source, and the project does not use C++. Add CXX to"),
