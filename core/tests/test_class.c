@@ -266,12 +266,6 @@ static void test_a_spec_has_no_lifetime(void **state)
     assert_non_null(strstr(err.message, "unknown attribute 'keep'"));
 }
 
-static void test_later(void **state)
-{
-    (void)state;
-    no("f(x: f32[n] c ^convert)", "'convert' is not yet supported by this host");
-}
-
 static void test_mistakes_in_heads(void **state)
 {
     (void)state;
@@ -485,7 +479,6 @@ int main(void)
                                        cmocka_unit_test(test_memory),
                                        cmocka_unit_test(test_words_stay_names),
                                        cmocka_unit_test(test_a_spec_has_no_lifetime),
-                                       cmocka_unit_test(test_later),
                                        cmocka_unit_test(test_mistakes_in_heads),
                                        cmocka_unit_test(test_static_methods),
                                        cmocka_unit_test(test_properties),

@@ -260,7 +260,6 @@ static void compare(const std::string &all)
 static void check_later()
 {
     static const char *const good[] = {
-        "f(x: f32[n] convert, k: int) where k <= n, k > 0, n * 2 >= k + 1",
         "f(xs: [f32[n] rw], n_max: uint) where n < n_max",
     };
     static const char *const bad[] = {
@@ -268,9 +267,6 @@ static void check_later()
         "f(a: [f32[n]?])",
         "f(a: [int])",
         "f(a: [f32[n] keep])",
-        "f(a: [f32[n] convert])",
-        "f(a: f32[n] convert rw)",
-        "f(a: f32[n]) -> f32[n] convert",
     };
     for (const char *text : good)
         if (impl::signature s = impl::parse(text); !s.ok)

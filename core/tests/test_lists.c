@@ -82,7 +82,7 @@ static void test_mistakes(void **state)
     no("f(xs: [[f32[n]]])", "a list of lists is not possible");
     no("f(xs: [int])", "unknown dtype 'int'");
     no("f(xs: [f32[n])", "after the tensor of a list");
-    no("f(xs: [f32[n] keep])", "'keep', 'own', 'of' and 'inplace' do not apply to a list of tensors");
+    no("f(xs: [f32[n] keep])", "'keep', 'convert', 'own', 'of' and 'inplace' do not apply to a list of tensors");
     no("f(x: f32[n], xs: [f32[n] rw inplace(x)])", "do not apply to a list of tensors");
     no("f(xs: [f32[n]], y: f32[n] rw inplace(xs))", "inplace(xs) does not name another tensor argument");
     no("f(xs: [f32[n]]) -> f32[n] of(xs)", "of(xs) does not name a tensor argument");

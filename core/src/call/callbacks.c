@@ -61,13 +61,14 @@ static int64_t find_tensor(const tenon_view *views, int64_t count, const tenon_v
     return -1;
 }
 
-/* Look for the memory among the arguments or results. Those in memory of the library are not the host's. */
+/* Look for the memory among the arguments or results. Those in memory of the library are not the host's, and converted
+ * arguments are in scratch memory. */
 static bool find_among(const tenon_value *values, const tenon_parameter *params, int32_t count, const tenon_view *view,
                        tenon_memory *out)
 {
     for (int32_t i = 0; i < count; i++) {
-        bool unset =
-            (values[i].flags & TENON_VALUE_UNSET) || (params[i].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF));
+        bool unset = (values[i].flags & (TENON_VALUE_UNSET | TENON__VALUE_CONVERTED)) ||
+                     (params[i].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF));
         int64_t at = -1;
         if (values[i].kind == TENON_KIND_TENSOR && !unset)
             at = find_tensor(values[i].as.view, 1, view);

@@ -16,6 +16,12 @@ static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype d
 /* Whether the spec allows memory on the device. */
 bool tenon__device_fits(const tenon_spec *spec, tenon_device device);
 
+/* Convert the arguments that `which` has bits for: copies in memory of the call take their places. 0, or -1: refused. In
+ * call/conversions.c, with all that allocates memory of a call. */
+int tenon__frame_convert(tenon_frame *f, uint64_t which);
+/* Report to the client that they were converted. 0, or -1: refused. */
+int tenon__frame_count_conversions(tenon_frame *f, uint64_t which);
+
 /* Match the arguments of a call, and bind the names. Errors as tenon_frame_match. */
 tenon_status tenon__signature_match(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
                                     tenon_error *err);

@@ -38,11 +38,6 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
                               shown, p->text[first + length] ? "..." : "", (int)column, "");
 }
 
-tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what)
-{
-    return tenon__parse_fail(p, at, "%s is not yet supported by this host", what);
-}
-
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n';

@@ -19,15 +19,12 @@ typedef struct tenon__parser {
     tenon_error *err;
     bool in_result;    /* parsing a result of a signature, where dimensions may be "?" */
     bool in_signature; /* not a spec by itself */
-    uint32_t extra;    /* "keep", "own" and "of" among the last tensor's attributes: TENON_PARAMETER_… */
+    uint32_t extra;    /* "keep", "convert", "own" and "of" among the last tensor's attributes: TENON_PARAMETER_… */
     tenon__word of;    /* the name in "of(...)" */
 } tenon__parser;
 
 /* Report an error, with a caret under text[at]. */
 tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...) TENON_PRINTF(3, 4);
-
-/* `what` is at text[at]: a part of the grammar that is reserved. */
-tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what);
 
 void tenon__skip_spaces(tenon__parser *p);
 /* The position after the last character that was parsed, not counting spaces. */

@@ -355,7 +355,8 @@ static tenon_status parse_tensors(signature_compiler *c, size_t at)
     if (!status && (spec->flags & TENON_SPEC_OPTIONAL))
         return tenon__parse_fail(p, at, "a tensor in a list cannot be None; write the '?' after the last ']'");
     if (!status && (p->extra || (spec->flags & TENON_SPEC_INPLACE)))
-        return tenon__parse_fail(p, at, "'keep', 'own', 'of' and 'inplace' do not apply to a list of tensors");
+        return tenon__parse_fail(p, at,
+                                 "'keep', 'convert', 'own', 'of' and 'inplace' do not apply to a list of tensors");
     if (!status)
         status = tenon__expect(p, ']', "after the tensor of a list");
     if (status)
@@ -589,17 +590,36 @@ static tenon_status add_object(signature_compiler *c)
 
 /* -------------------------------------------------------------------------------------- memory that outlives a call */
 
+/* The function gets a copy, which ends with the call. */
+static tenon_status check_converted(const signature_compiler *c, size_t at)
+{
+    const tenon_spec *spec = c->item->spec;
+    if (c->p.extra & TENON_PARAMETER_KEEP)
+        return tenon__parse_fail(&c->p, at,
+                                 "'convert' and 'keep' cannot be combined: a converted argument is a copy "
+                                 "that ends with the call");
+    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds)
+        return tenon__parse_fail(&c->p, at, "'convert' needs one dtype, which arguments are converted to");
+    if (!tenon__code_of(spec)->on_cpu)
+        return tenon__parse_fail(&c->p, at, "'convert' needs memory of the CPU: nothing is converted on a device");
+    return TENON_OK;
+}
+
 static tenon_status check_kept(signature_compiler *c, size_t at)
 {
     tenon_parameter *item = c->item;
-    if (!c->p.extra)
+    uint32_t extra = c->p.extra;
+    if (!extra)
         return TENON_OK;
-    if (c->p.extra != TENON_PARAMETER_KEEP)
+    if (extra & ~(TENON_PARAMETER_KEEP | TENON_PARAMETER_CONVERT))
         return tenon__parse_fail(&c->p, at, "'own' and 'of' apply only to results");
     if (item->spec->flags & TENON_SPEC_WRITE)
-        return tenon__parse_fail(&c->p, at, "'keep' and 'rw' cannot be combined");
-    item->flags |= TENON_PARAMETER_KEEP;
-    return TENON_OK;
+        return tenon__parse_fail(&c->p, at, "'%s' and 'rw' cannot be combined",
+                                 extra & TENON_PARAMETER_KEEP ? "keep" : "convert");
+    tenon_status status = extra & TENON_PARAMETER_CONVERT ? check_converted(c, at) : TENON_OK;
+    item->flags |= extra;
+    c->out->nconverted += (extra & TENON_PARAMETER_CONVERT) != 0;
+    return status;
 }
 
 /* The argument that an "of(...)" names: self, or a tensor. */
@@ -610,6 +630,10 @@ static tenon_status find_owner(signature_compiler *c, int32_t *owner)
     for (int32_t i = 0; i < s->nparams; i++) {
         if (!tenon__word_is(w, s->params[i].name) || !(s->params[i].spec || (s->has_self && i == 0)))
             continue;
+        if (s->params[i].flags & TENON_PARAMETER_CONVERT)
+            return tenon__parse_fail(&c->p, w.at,
+                                     "of(%s) needs the memory of the argument itself, and '%s' is 'convert'",
+                                     s->params[i].name, s->params[i].name);
         *owner = i;
         return TENON_OK;
     }
@@ -624,8 +648,9 @@ static tenon_status check_owned_result(signature_compiler *c, size_t at)
     tenon_parameter *item = c->item;
     uint32_t flags = item->spec->flags;
     bool shown = c->p.extra == TENON_PARAMETER_OF;
-    if (c->p.extra == TENON_PARAMETER_KEEP)
-        return tenon__parse_fail(&c->p, at, "'keep' applies only to arguments");
+    if (c->p.extra == TENON_PARAMETER_KEEP || (c->p.extra & TENON_PARAMETER_CONVERT))
+        return tenon__parse_fail(&c->p, at, "'%s' applies only to arguments",
+                                 c->p.extra & TENON_PARAMETER_CONVERT ? "convert" : "keep");
     if (!shown && c->p.extra != TENON_PARAMETER_OWN)
         return tenon__parse_fail(&c->p, at, "'own', 'of' and 'keep' cannot be combined");
     if (flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE | TENON_SPEC_ANYWHERE))

@@ -7,9 +7,11 @@
 
 /* Compilers think that these are too long for two callers; every call that is not by plan goes through one of them. */
 #ifdef __GNUC__
-#define MATCH_INLINE static inline __attribute__((__always_inline__))
+#define MATCH_INLINE   static inline __attribute__((__always_inline__))
+#define MATCH_NOINLINE __attribute__((__noinline__))
 #else
 #define MATCH_INLINE static inline
+#define MATCH_NOINLINE
 #endif
 
 /* The phrases of a host for messages about the arguments of a call. */
@@ -17,6 +19,7 @@ typedef struct argument_phrases {
     const char *const *objects; /* "numpy.ndarray" for each; may be NULL */
     tenon_dtype_format_fn format_dtype;
     tenon_frame *frame; /* for the items of lists, which are described one at a time */
+    bool converts;      /* arguments that can be converted count as a match */
 } argument_phrases;
 
 /* --------------------------------------------------------------------------------------------------------- the plan */
@@ -249,6 +252,37 @@ static tenon_status check_list(const tenon_signature *s, int32_t index, const te
     return TENON_OK;
 }
 
+/* Whether the argument only has to be converted: then it is compared with a spec that has any dtype and any layout. */
+static bool needs_conversion(const tenon_parameter *param, const tenon_value *arg, tenon_bindings *b)
+{
+    const tenon_view *view = view_of(arg);
+    return view && (param->flags & TENON_PARAMETER_CONVERT) && tenon_device_on_host(view->device) &&
+           tenon__dtype_converts(view->dtype, param->spec->dtypes.items[0]) &&
+           tenon__spec_check(param->spec, view, b, NULL);
+}
+
+static MATCH_NOINLINE tenon_status check_shape_only(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b,
+                                                    tenon_error *err)
+{
+    tenon_spec any = *spec;
+    any.dtypes = (tenon_dtypes){.kinds = TENON_DTYPES_ANY};
+    any.flags = (any.flags & ~(TENON_SPEC_C | TENON_SPEC_F | TENON_SPEC_DENSE)) | TENON_SPEC_UNALIGNED;
+    any.alignment = 0;
+    tenon__spec_finish(&any);
+    return tenon__spec_check(&any, view, b, err);
+}
+
+/* Say why an argument that is "convert" was not converted. */
+static void explain_dtype(const tenon_parameter *param, const tenon_view *view, tenon_error *err)
+{
+    if (!err || !tenon_device_on_host(view->device) || tenon__dtype_converts(view->dtype, param->spec->dtypes.items[0]))
+        return;
+    char message[sizeof err->message];
+    memcpy(message, tenon_error_reason(err), strlen(tenon_error_reason(err)) + 1);
+    tenon_error_set_in(err, err->status, err->function, "%s, and it is not converted, because values could be lost",
+                       message);
+}
+
 /* The second round: find the first argument that does not match. */
 static tenon_status check_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
                                     const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
@@ -260,6 +294,8 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
         b->object = phrases && phrases->objects ? phrases->objects[i] : NULL;
         if (args[i].kind != param->kind && args[i].kind != TENON_KIND_NONE)
             status = other_kind(param, &args[i], b, err);
+        else if (param->spec && phrases && phrases->converts && needs_conversion(param, &args[i], b))
+            status = check_shape_only(param->spec, args[i].as.view, b, err);
         else if (param->spec)
             status = tenon__spec_check(param->spec, view_of(&args[i]), b, err);
         else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
@@ -270,6 +306,8 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
             status = check_list(s, i, &args[i], phrases, b, err);
         if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */
             status = TENON_OK;
+        if (status == TENON_EDTYPE && phrases && phrases->converts && (param->flags & TENON_PARAMETER_CONVERT))
+            explain_dtype(param, args[i].as.view, err);
         if (!status && param->checked && args[i].kind != TENON_KIND_NONE)
             status = check_value(param, &args[i], b, err);
         if (status)
@@ -382,6 +420,11 @@ tenon_status tenon__signature_match(const tenon_signature *signature, const teno
     return match_some_arguments(signature, signature->nparams, args, NULL, bindings, err);
 }
 
+static bool may_convert(const tenon_frame *f)
+{
+    return f->signature->nconverted && f->client->converted && !(f->call.flags & TENON_FRAME_EXACT);
+}
+
 /* Match the first `count` arguments again, this time with an error message and with phrases for them, and refuse the call.
  * Always -1. */
 static int refuse_arguments(tenon_frame *f, int32_t count)
@@ -391,7 +434,7 @@ static int refuse_arguments(tenon_frame *f, int32_t count)
     tenon_error err;
     for (int32_t i = 0; i < count; i++) /* the host may not have set the others */
         objects[i] = f->client->describe(f, i);
-    argument_phrases phrases = {objects, f->client->format_dtype, f};
+    argument_phrases phrases = {objects, f->client->format_dtype, f, may_convert(f)};
     if (!match_some_arguments(s, count, f->args, &phrases, &f->bindings,
                               &err)) /* `describe` ran code that changed an argument */
         tenon_error_set_in(&err, TENON_EFAILED, s->name, "the arguments changed while they were matched");
@@ -399,12 +442,32 @@ static int refuse_arguments(tenon_frame *f, int32_t count)
     return -1;
 }
 
+/* Arguments do not match. Convert those that can be converted, if that is all, and match again. */
+static MATCH_NOINLINE int match_converted(tenon_frame *f)
+{
+    const tenon_signature *s = f->signature;
+    const argument_phrases converting = {.converts = true};
+    uint64_t which = 0;
+    if (!may_convert(f) || check_arguments(s, s->nparams, f->args, &converting, &f->bindings, NULL))
+        return refuse_arguments(f, s->nparams);
+    for (int32_t i = 0; i < s->nparams; i++)
+        if (needs_conversion(&s->params[i], &f->args[i], &f->bindings))
+            which |= UINT64_C(1) << i;
+    if (tenon__frame_convert(f, which))
+        return -1;
+    if (match_some_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+        return refuse_arguments(f, s->nparams);
+    f->call.results = f->results;
+    f->call.types = f->bindings.types;
+    return tenon__frame_count_conversions(f, which);
+}
+
 /* Here, and not in call/, so that the compiler leaves out what only messages need. */
 int tenon_frame_match(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
     if (match_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
-        return refuse_arguments(f, s->nparams);
+        return match_converted(f);
     f->call.results = f->results;
     f->call.types = f->bindings.types;
     return 0;
@@ -439,7 +502,8 @@ bool tenon_frame_try_match(tenon_frame *f)
 
 bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
 {
-    if (!match_some_arguments(f->signature, index, f->args, NULL, &f->bindings, NULL))
+    const argument_phrases converting = {.converts = may_convert(f)};
+    if (!match_some_arguments(f->signature, index, f->args, &converting, &f->bindings, NULL))
         return false;
     refuse_arguments(f, index);
     return true;

@@ -307,7 +307,7 @@ static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__wor
     return tenon__expect(p, ')', "after the name");
 }
 
-/* "keep", "own" or "of(name)", which only the signature understands. */
+/* "keep", "convert", "own" or "of(name)", which only the signature understands. */
 static tenon_status parse_lifetime(tenon__parser *p, tenon__word w, uint32_t flag)
 {
     char what[16];
@@ -331,7 +331,10 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
     } flags[] = {{"rw", TENON_SPEC_WRITE},           {"c", TENON_SPEC_C},         {"f", TENON_SPEC_F},
                  {"dense", TENON_SPEC_DENSE},        {"alias", TENON_SPEC_ALIAS}, {"anywhere", TENON_SPEC_ANYWHERE},
                  {"unaligned", TENON_SPEC_UNALIGNED}},
-      lifetimes[] = {{"keep", TENON_PARAMETER_KEEP}, {"own", TENON_PARAMETER_OWN}, {"of", TENON_PARAMETER_OF}};
+      lifetimes[] = {{"keep", TENON_PARAMETER_KEEP},
+                     {"own", TENON_PARAMETER_OWN},
+                     {"of", TENON_PARAMETER_OF},
+                     {"convert", TENON_PARAMETER_CONVERT}};
     tenon__word w = tenon__peek_word(p);
     int32_t type = 0;
     *found = w.length > 0 && !tenon__word_is(w, "where");
@@ -350,8 +353,6 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
     for (size_t i = 0; p->in_signature && i < sizeof lifetimes / sizeof *lifetimes; i++)
         if (tenon__word_is(w, lifetimes[i].name))
             return parse_lifetime(p, w, lifetimes[i].flag);
-    if (p->in_signature && tenon__word_is(w, "convert"))
-        return tenon__parse_later(p, w.at, "'convert'");
     return tenon__parse_fail(p, w.at, "unknown attribute '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
 }
 

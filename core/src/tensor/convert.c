@@ -24,6 +24,25 @@ bool tenon__convert_needed(const tenon_view *dst, const tenon_view *src)
            convert_is_packed(dst) != convert_is_packed(src);
 }
 
+bool tenon__dtype_converts(tenon_dtype from, tenon_dtype to)
+{
+    tenon__number source, target;
+    if (tenon_dtype_equal(from, to))
+        return true;
+    if (!tenon__number_init(&source, from) || !tenon__number_init(&target, to) || from.lanes != to.lanes)
+        return false;
+    if (from.code == TENON_CODE_BOOL)
+        return true;
+    if (from.code == TENON_CODE_COMPLEX || to.code == TENON_CODE_COMPLEX)
+        return from.code == to.code;
+    if (!target.is_integer)
+        return true;
+    if (!source.is_integer || to.code == TENON_CODE_BOOL)
+        return false;
+    bool same_sign = source.is_signed == target.is_signed;
+    return target.bits > source.bits && (same_sign || target.is_signed);
+}
+
 tenon_status tenon__convert_check(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
     tenon__number number;

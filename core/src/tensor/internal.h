@@ -304,6 +304,9 @@ int tenon__convert_plan(const tenon__number *to, const tenon__number *from, teno
 /* Whether a copy between views of these dtypes has to convert, and can. */
 bool tenon__convert_needed(const tenon_view *dst, const tenon_view *src);
 tenon_status tenon__convert_check(const tenon_view *dst, const tenon_view *src, tenon_error *err);
+/* Whether "convert" converts arguments of one dtype to the other: from bool to any; between floats, and from integers to
+ * floats, which may round; between integers if every value fits; between complex numbers. */
+bool tenon__dtype_converts(tenon_dtype from, tenon_dtype to);
 /* Copy the numbers of src to dst, which are checked and do not overlap. */
 void tenon__convert(const tenon_view *dst, const tenon_view *src);
 

@@ -34,6 +34,7 @@ struct slot {
     bool optional;     // "?": None is allowed
     bool written;      // "rw", of a parameter, or of a result "of(self)"
     bool kept;         // "keep"
+    bool converted;    // "convert"
     bool owned;        // "own"
     bool shown;        // "of(...)"
     bool contiguous;   // "c", and every result that the host allocates

@@ -65,6 +65,7 @@ struct tensor_parser : reader {
     int anys = 0;
     int unknown_at = -1; // the position of its first "?"
     bool in_result = false, in_condition = false, in_list = false;
+    bool on_cpu = true;  // the last tensor may be in memory of the CPU
     int start = 0;       // the position of the tensor or condition that is being parsed
     int operations = 0;  // of all its expressions
     bool single = false; // the last expression is one number or name
@@ -339,6 +340,7 @@ struct tensor_parser : reader {
                 word w = next_word();
                 if (!is_device(w))
                     return fail(w.at);
+                on_cpu |= w.is("cpu");
             }
             return true;
         }
@@ -377,6 +379,8 @@ struct tensor_parser : reader {
             if (attribute == 0 || (flags & attribute))
                 return fail(w.at);
             flags |= attribute;
+            if (attribute == at_device)
+                on_cpu = w.is("cpu");
             if (((flags & at_c) && (flags & at_f)) || ((flags & at_anywhere) && (flags & at_device)) ||
                 ((flags & at_aligned) && (flags & at_unaligned)))
                 return fail(w.at);
@@ -389,7 +393,9 @@ struct tensor_parser : reader {
     constexpr bool check_parameter(const slot &item, unsigned flags)
     {
         bool sharing = flags & (at_alias | at_inplace);
+        bool converted = flags & at_convert;
         bool wrong = (flags & (at_own | at_of)) || ((flags & (at_keep | at_convert)) && (flags & at_rw)) ||
+                     (converted && ((flags & at_keep) || item.type >= 0 || item.dtype.bits == 0 || !on_cpu)) ||
                      (sharing && !(flags & at_rw)) ||
                      (item.kind == kind::tensors && (flags & (at_keep | at_convert | at_inplace)));
         return !wrong || fail(item.position);
@@ -411,7 +417,7 @@ struct tensor_parser : reader {
         if (lifetime == at_of) {
             int owner = find(of, out.parameter, out.parameters);
             of_self = owner == 0 && out.method;
-            if (owner < 0 || !(of_self || out.parameter[owner].kind == kind::tensor))
+            if (owner < 0 || !(of_self || out.parameter[owner].kind == kind::tensor) || out.parameter[owner].converted)
                 return fail(of.at);
         } else if (lifetime != at_own) {
             return fail(item.position);
@@ -440,12 +446,14 @@ struct tensor_parser : reader {
         }
         item.optional = accept('?');
         unsigned flags = 0;
+        on_cpu = true;
         if (!attributes(flags))
             return false;
         if (end() - start >= 256)
             return fail(start);
         item.written = flags & at_rw;
         item.kept = flags & at_keep;
+        item.converted = flags & at_convert;
         item.owned = flags & at_own;
         item.shown = flags & at_of;
         item.contiguous = flags & at_c;

@@ -53,6 +53,13 @@ struct tenon_frame {
 #define TENON__CALL_CHECKED (1u << 31)
 #define TENON__CALL_LOOP    (1u << 30)
 
+/* A bit of tenon_call.flags that a host may set before tenon_frame_match: arguments must match as they are, also those that
+ * are "convert". */
+#define TENON_FRAME_EXACT (1u << 30)
+
+/* A bit of the flags of an argument: its view is a converted copy, in a block of the call. */
+#define TENON__VALUE_CONVERTED (1u << 31)
+
 /* ----------------------------------------------------------------------------------------------------------- begin */
 
 /* Fill in the part of a call that is the same in all calls of a function. */
@@ -156,7 +163,8 @@ TENON_API bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index);
 
 /* All arguments are set: match them against the signature, and fill in the values of its names. A dimension that only
  * omitted arguments have is -1. The kind of each argument is the kind of its parameter, or TENON_KIND_NONE; any other is
- * refused with TENON_EFAILED. The shapes of the views are valid until the call ends. After a mismatch, `bindings.argument` is the name of the argument. 0, or -1:
+ * refused with TENON_EFAILED. If an argument does not match, those that are "convert" are converted, if the client has
+ * `converted`: args[i] is then a copy, which lives as long as the call. The shapes of the views are valid until the call ends. After a mismatch, `bindings.argument` is the name of the argument. 0, or -1:
  * refused. */
 TENON_API int tenon_frame_match(tenon_frame *f);
 

@@ -21,7 +21,7 @@
  * results   = [name ":"] result {"," [name ":"] result}
  * result    = type | "[" tensor "]" ["for" name]      "for": one for each item of that list, made by the host
  * tensor    as in spec.h; in a result, a dimension may be "?": only the function knows it. More attributes:
- *             "keep" of a parameter, "own" and "of(" ("self" | name) ")" of a result; none of them in a list
+ *             "keep" and "convert" of a parameter, "own" and "of(" ("self" | name) ")" of a result; none of them in a list
  *
  * A function with the name of a class of the module is its constructor, and has no "->".
  *
@@ -59,6 +59,8 @@ enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16, TENON_MAX_OVERLOADS = 
 #define TENON_PARAMETER_CLASS        (1u << 7) /* a handle whose name is a class of the module */
 #define TENON_PARAMETER_SERIAL       (1u << 8) /* of these, one whose calls the host runs one after the other */
 #define TENON_PARAMETER_EACH         (1u << 9) /* "for xs": a list result with an item for each one of parameter `owner` */
+#define TENON_PARAMETER_CONVERT                                                                                        \
+    (1u << 10) /* "convert": a tensor argument of another dtype, order or alignment is converted */
 
 /* A parameter or a result. */
 typedef struct tenon_parameter {
@@ -116,6 +118,7 @@ typedef struct tenon_signature {
     int32_t nwritten;   /* of both, written */
     int32_t nserial;    /* parameters that are TENON_PARAMETER_SERIAL */
     int32_t ncallables; /* parameters that are callables */
+    int32_t nconverted; /* parameters that are TENON_PARAMETER_CONVERT */
     int32_t role;       /* TENON_ROLE_… */
     bool has_self;      /* parameter 0 is the object of a method or a property */
     bool named_results; /* all have a name, or none */
