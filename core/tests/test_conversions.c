@@ -44,7 +44,7 @@ static void test_the_attribute(void **state)
 
 /* --------------------------------------------------------------------------------------------------------- calls */
 
-static int conversions, conversion_status;
+static int conversions, conversion_status, convert_status;
 static int64_t converted_bytes;
 static int32_t converted_index;
 
@@ -57,13 +57,21 @@ static int count_conversion(tenon_frame *base, int32_t index, int64_t bytes)
     return conversion_status;
 }
 
+static int allow_conversion(tenon_frame *base, int32_t index, int64_t bytes)
+{
+    (void)bytes;
+    assert_false(base->args[index].flags & TENON__VALUE_CONVERTED);
+    return convert_status;
+}
+
 static tenon_client converting_client;
 
 static void begin_converting(host_frame *f, const char *text)
 {
     converting_client = client;
+    converting_client.convert = allow_conversion;
     converting_client.converted = count_conversion;
-    conversions = conversion_status = 0;
+    conversions = conversion_status = convert_status = 0;
     begin(f, text);
     f->base.client = &converting_client;
 }
@@ -87,6 +95,7 @@ static void test_a_dtype_is_converted(void **state)
     assert_int_equal(tenon_frame_match(&f.base), 0);
     const tenon_view *view = f.args[0].as.view;
     assert_ptr_not_equal(view->data, x);
+    assert_ptr_equal(tenon_frame_given_view(&f.base, 0), &x_room.view);
     assert_int_equal((uintptr_t)view->data % 64, 0);
     assert_true(tenon_dtype_equal(view->dtype, TENON_F32) && view->numel == 3 && (view->flags & TENON_VIEW_C));
     const float *got = view->data;
@@ -131,6 +140,7 @@ static void test_arguments_that_fit_are_not_copied(void **state)
     give(&f, 1, &y_room, y, TENON_F64, 1, DIMS(2), NULL);
     assert_int_equal(tenon_frame_match(&f.base), 0);
     assert_ptr_equal(f.args[0].as.view, &x_room.view);
+    assert_ptr_equal(tenon_frame_given_view(&f.base, 0), &x_room.view);
     assert_true(conversions == 1 && converted_index == 1);
     end(&f);
 }
@@ -251,6 +261,13 @@ static void test_hosts_decide(void **state)
     give(&f, 0, &x_room, x, TENON_F64, 1, DIMS(4), NULL);
     assert_int_equal(tenon_frame_match(&f.base), -1);
     assert_int_equal(f.refusals, 0);
+    end(&f);
+    /* The memory must not be read now. */
+    begin_converting(&f, "f(x: f32[n] convert)");
+    convert_status = -1;
+    give(&f, 0, &x_room, x, TENON_F64, 1, DIMS(4), NULL);
+    assert_int_equal(tenon_frame_match(&f.base), -1);
+    assert_true(f.refusals == 0 && conversions == 0 && f.args[0].as.view == &x_room.view);
     end(&f);
 }
 

@@ -374,7 +374,7 @@ static bool enter_objects(tenon_nif_frame *f)
 /* False: f->reader.error says which storage was not granted. */
 static bool take_storages(tenon_nif_frame *f)
 {
-    if (f->lists && !tenon_nif_list_storages(f))
+    if (f->lists && f->taken == f->storages && !tenon_nif_list_storages(f)) /* a conversion may have come here before */
         return false;
     for (; f->nheld < f->ntaken; f->nheld++) {
         const tenon_nif_taken *t = &f->taken[f->nheld];
@@ -386,6 +386,14 @@ static bool take_storages(tenon_nif_frame *f)
         }
     }
     return true;
+}
+
+/* The client's `convert`: the copy is made under the rules of a read. */
+static int convert(tenon_frame *base, int32_t index, int64_t bytes)
+{
+    tenon_nif_frame *f = tenon_nif_frame_of(base);
+    (void)index;
+    return tenon_nif_may_read(&f->reader, (uint64_t)bytes) && take_storages(f) ? 0 : -1;
 }
 
 static void give_back(tenon_nif_frame *f)
@@ -439,6 +447,18 @@ static int thread_count(tenon_frame *base)
     return type == ERL_NIF_THR_DIRTY_CPU_SCHEDULER || type == ERL_NIF_THR_DIRTY_IO_SCHEDULER ? 0 : 1;
 }
 
+/* The client's `converted`, which a checked call reports as `warn` does. */
+static int converted(tenon_frame *base, int32_t index, int64_t bytes)
+{
+    const tenon_parameter *param = &base->signature->params[index];
+    char message[TENON_SPEC_TEXT + 160];
+    if (!tenon_nif_is_checked())
+        return 0;
+    snprintf(message, sizeof message, "argument '%s' was converted to %s, a copy of %lld bytes", param->name,
+             param->spec->text, (long long)bytes);
+    return warn(base, index, message);
+}
+
 static const tenon_client call_client = {
     .refuse = refuse,
     .describe = describe,
@@ -449,6 +469,8 @@ static const tenon_client call_client = {
     .keep_argument = tenon_nif_keep_argument,
     .takes_memory = true,
     .warn = warn,
+    .convert = convert,
+    .converted = converted,
     .format_dtype = tenon_nif_type_name,
     .describe_item = tenon_nif_describe_item,
     .make_item = tenon_nif_make_item,

@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from tenon._array_types import Array, FrameworkArray
     from tenon._compile import CompileError, compile
+    from tenon._conversions import conversions
     from tenon._jax_ops import jax_ops
     from tenon._ray_ops import ray_ops
     from tenon._reduce import reducers
@@ -28,6 +29,7 @@ __all__ = [
     "attach",
     "check",
     "compile",
+    "conversions",
     "from_dlpack",
     "jax_ops",
     "load",
@@ -49,6 +51,7 @@ _LAZY = {
     "FrameworkArray": "_array_types",
     "attach": "_shared",
     "compile": "_compile",
+    "conversions": "_conversions",
     "jax_ops": "_jax_ops",
     "ray_ops": "_ray_ops",
     "reducers": "_reduce",

@@ -191,6 +191,7 @@ _KINDS = {
     "enum": "one of these strings",
     "ints": "integers",
     "floats": "numbers",
+    "callable": "a function that is called",
 }
 
 
@@ -253,6 +254,8 @@ def _notes(item: Parameter, tensor: TensorType | None) -> Iterator[str]:
         yield "written to"
     if tensor and "keep" in tensor["attributes"]:
         yield "kept after the call"
+    if tensor and "convert" in tensor["attributes"]:
+        yield "converted if it has another dtype or layout"
     if tensor and "own" in tensor["attributes"]:
         yield "memory of the library"
     if tensor and tensor["of"]:

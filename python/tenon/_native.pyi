@@ -1,7 +1,7 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, NoReturn, Optional, SupportsIndex, TypedDict, TypeVar, Union, final, type_check_only
 
 version: str
@@ -96,7 +96,7 @@ class TensorType(TypedDict):
     # numbers, names and the operators + - * //
     dims: tuple[tuple[str, str, Optional[str], tuple[Union[int, str], ...]], ...]
     devices: list[str]  # none: memory that the CPU can read
-    # Of rw, c, f, dense, anywhere, alias, unaligned, keep, own. A result has those that its `out` needs.
+    # Of rw, c, f, dense, anywhere, alias, unaligned, keep, own, convert. A result has those that its `out` needs.
     attributes: list[str]
     alignment: int  # of aligned(N), or 0
     inplace: Optional[str]
@@ -125,6 +125,10 @@ class Function:
     def overloads(self) -> tuple[Function, ...]: ...
     @property
     def tensors(self) -> tuple[Optional[TensorType], ...]: ...
+    @property
+    def conversions(self) -> int: ...
+    @property
+    def exact(self) -> BuiltinFunctionType: ...  # converts no arguments
 
 @type_check_only
 class Method:

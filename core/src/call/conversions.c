@@ -12,50 +12,58 @@ static void *converted_memory(tenon_frame *f, int64_t bytes, size_t align)
                                     : tenon_block_alloc(&f->blocks, size, align);
 }
 
-static tenon_status convert_argument(tenon_frame *f, int32_t index, tenon_error *err)
+/* The copy takes the place of the argument. */
+static tenon_status convert_argument(tenon_frame *f, int32_t index, int64_t bytes, tenon_error *err)
 {
     enum { LEAST_ALIGNMENT = 64 };
     const tenon_parameter *param = &f->signature->params[index];
     const tenon_view *from = f->args[index].as.view;
-    const tenon_dtype dtype = param->spec->dtypes.items[0];
-    const char *function = f->signature->name;
     const size_t align = param->spec->alignment > LEAST_ALIGNMENT ? (size_t)param->spec->alignment : LEAST_ALIGNMENT;
     const size_t ndim = (size_t)from->ndim;
-    int64_t numel, bytes;
-    tenon_status status = tenon__shape_bytes(dtype, 0, from->ndim, from->shape, &numel, &bytes, function, err);
-    if (status)
-        return status;
     void *memory = converted_memory(f, bytes, align);
-    tenon_view *view = tenon_block_alloc(&f->blocks, sizeof *view + 2 * ndim * sizeof(int64_t), 0);
-    if (!memory || !view)
-        return tenon_error_set_in(err, TENON_ENOMEM, function,
+    tenon__converted *made = tenon_block_alloc(&f->blocks, sizeof *made + 2 * ndim * sizeof(int64_t), 0);
+    if (!memory || !made)
+        return tenon_error_set_in(err, TENON_ENOMEM, f->signature->name,
                                   "argument '%s': no memory for the %" PRId64 " bytes that it is converted to",
                                   param->name, bytes);
-    int64_t *dims = (int64_t *)(void *)(view + 1), *strides = dims + ndim;
-    status = tenon_shape_strides(from->ndim, from->shape, param->spec->flags & TENON_SPEC_F ? 'F' : 'C', strides, err);
+    int64_t *dims = (int64_t *)(void *)(made + 1), *strides = dims + ndim;
+    tenon_status status =
+        tenon_shape_strides(from->ndim, from->shape, param->spec->flags & TENON_SPEC_F ? 'F' : 'C', strides, err);
     if (status)
         return status;
     tenon_dl_tensor source = {.data = memory,
                               .device = {TENON_CPU, 0},
                               .ndim = from->ndim,
-                              .dtype = dtype,
+                              .dtype = param->spec->dtypes.items[0],
                               .shape = (int64_t *)(uintptr_t)from->shape,
                               .strides = strides};
-    status = tenon__view_init(view, &source, TENON_IS_COPIED, dims, function, err);
-    if (status || (status = tenon_copy(view, from, err)))
+    status = tenon__view_init(&made->view, &source, TENON_IS_COPIED, dims, f->signature->name, err);
+    if (status || (status = tenon_copy(&made->view, from, err)))
         return status;
-    f->args[index].as.view = view;
+    made->given = from;
+    f->args[index].as.view = &made->view;
     f->args[index].flags |= TENON__VALUE_CONVERTED;
     return TENON_OK;
 }
 
 int tenon__frame_convert(tenon_frame *f, uint64_t which)
 {
-    tenon_error err;
-    for (int32_t i = 0; i < f->signature->nparams; i++) {
-        if (!(which >> i & 1) || !convert_argument(f, i, &err))
+    const tenon_signature *s = f->signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        if (!(which >> i & 1))
             continue;
-        f->bindings.argument = f->signature->params[i].name;
+        const tenon_view *from = f->args[i].as.view;
+        int64_t numel, bytes;
+        tenon_error err;
+        tenon_status status = tenon__shape_bytes(s->params[i].spec->dtypes.items[0], 0, from->ndim, from->shape, &numel,
+                                                 &bytes, s->name, &err);
+        if (!status && f->client->convert(f, i, bytes))
+            return -1;
+        if (!status)
+            status = convert_argument(f, i, bytes, &err);
+        if (!status)
+            continue;
+        f->bindings.argument = s->params[i].name;
         f->client->refuse(f, TENON_REFUSED_ARGUMENT, -1, &err);
         return -1;
     }

@@ -422,7 +422,7 @@ tenon_status tenon__signature_match(const tenon_signature *signature, const teno
 
 static bool may_convert(const tenon_frame *f)
 {
-    return f->signature->nconverted && f->client->converted && !(f->call.flags & TENON_FRAME_EXACT);
+    return f->signature->nconverted && f->client->convert && !(f->call.flags & TENON_FRAME_EXACT);
 }
 
 /* Match the first `count` arguments again, this time with an error message and with phrases for them, and refuse the call.

@@ -94,7 +94,8 @@ static TENON__PY_NOINLINE jax_eager *eager_make(const tenon__py_function *functi
 {
     _Atomic(tenon__py_prepared *) *place = (_Atomic(tenon__py_prepared *) *)(uintptr_t)&function->prepared;
     bool may = function->takes_like && !function->takes_handle && !function->signature->nlists &&
-               !function->signature->ncallables && !function->is_overload && /* its program is found by the name */
+               !function->signature->ncallables && !function->signature->nconverted &&
+               !function->is_overload && /* its program is found by the name */
                !(function->function.flags & TENON_KEEP_LOCK);
     PyObject *parts = may ? eager_ask(function) : NULL;
     if (PyErr_Occurred())

@@ -203,6 +203,7 @@ class _Operator:
         defaults = {_name(p): ast.literal_eval(p["default"] or "None") for p in self.parameters if p["kind"] == "dtype"}
         self.dtypes = {name: torch_dtype(short_name(value)) for name, value in defaults.items() if value}
         self.variables = {tensor.variable: tensor.choices for tensor in used if tensor.variable}
+        self.converts = any("convert" in tensor.attributes for tensor in self.tensors.values())
         self.written = [_name(p) for p in self.parameters if p["written"]]
         self.backward: Any = self.no_backward
         self.setup: Any = None
@@ -284,8 +285,8 @@ class _Operator:
         self.place = -1
 
     def kernel(self) -> Callable[..., Any]:
-        """The function itself if torch can call it directly, without Python code in between."""
-        function = self.function
+        """The function itself if torch can call it directly, without Python code in between. Operators do not convert."""
+        function = cast("Function", self.function.__self__).exact if self.converts else self.function
         torch = torch_module()
         numbers = {i: getattr(torch, _NUMBERS[r["kind"]]) for i, r in enumerate(self.results) if r["kind"] in _NUMBERS}
         needs_like = any(self.outputs) and all(p["optional"] for p in self.parameters if p["kind"] == "tensor")

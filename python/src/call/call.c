@@ -345,8 +345,9 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
     .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
     .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
     .warn = tenon__py_warn, .describe_item = tenon__py_describe_item, .make_item = tenon__py_make_item,                \
-    .open_item = tenon__py_open_item, .callback = tenon__py_callback, .take_bytes = tenon__py_take_bytes,              \
-    .cancelled = tenon__py_is_cancelled, .thread_count = tenon__py_thread_count
+    .open_item = tenon__py_open_item, .callback = tenon__py_callback, .convert = tenon__py_convert,                    \
+    .converted = tenon__py_converted, .take_bytes = tenon__py_take_bytes, .cancelled = tenon__py_is_cancelled,         \
+    .thread_count = tenon__py_thread_count
 
 static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
 /* For functions with objects of classes among the arguments. */

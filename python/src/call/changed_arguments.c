@@ -65,7 +65,7 @@ static int compare_results(const tenon__py_frame *f, int32_t first)
 static const tenon_py_borrowed *argument_borrow(const tenon__py_frame *f, int32_t i)
 {
     return f->base.args[i].kind == TENON_KIND_TENSOR
-               ? (const tenon_py_borrowed *)(const void *)f->base.args[i].as.view /* its first member */
+               ? (const tenon_py_borrowed *)(const void *)tenon_frame_given_view(&f->base, i) /* its first member */
                : NULL;
 }
 

@@ -114,7 +114,7 @@ static const char *described_device(int bit, char *room, size_t size)
 static const char *described_attribute(int bit, char *room, size_t size)
 {
     static const char *const labels[] = {NULL,    "rw", "c",         "f",    "dense", "anywhere",
-                                         "alias", NULL, "unaligned", "keep", "own"};
+                                         "alias", NULL, "unaligned", "keep", "own",   "convert"};
     (void)room;
     (void)size;
     return bit < (int)(sizeof labels / sizeof *labels) ? labels[bit] : NULL;
@@ -123,7 +123,8 @@ static const char *described_attribute(int bit, char *room, size_t size)
 /* The attributes that are not part of a spec. */
 static uint32_t described_extra(const tenon_parameter *item)
 {
-    return (item->flags & TENON_PARAMETER_KEEP ? 1u << 9 : 0) | (item->flags & TENON_PARAMETER_OWN ? 1u << 10 : 0);
+    return (item->flags & TENON_PARAMETER_KEEP ? 1u << 9 : 0) | (item->flags & TENON_PARAMETER_OWN ? 1u << 10 : 0) |
+           (item->flags & TENON_PARAMETER_CONVERT ? 1u << 11 : 0);
 }
 
 /* A dict, or None if the item is neither a tensor nor a list of tensors, whose dict describes each of them. */

@@ -55,6 +55,7 @@ typedef struct tenon__py_function {
     tenon__py_interp *interp; /* in whose list of functions it is */
     struct tenon__py_function *previous, *next;
     _Atomic(PyObject *) *descrs; /* the array struct's dtype object of each parameter; NULL: calls are not planned */
+    _Atomic int64_t conversions; /* how many arguments were converted */
     PyObject *owner;             /* what pickles as its library; NULL: its module is imported by name */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;

@@ -242,6 +242,8 @@ static PyGetSetDef function_attributes[] = {
     {"tensors", tenon__py_describe_tensors, NULL,
      "One dict for each parameter, then for each result, that is a tensor or a list of them; None for the others.",
      NULL},
+    {"conversions", tenon__py_get_conversions, NULL, "How many arguments were converted so far.", NULL},
+    {"exact", tenon__py_get_exact, NULL, "A callable like the function, which converts no arguments.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -437,6 +439,7 @@ PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_fun
     self->signature = signature;
     self->doc = NULL;
     self->descrs = NULL;
+    atomic_init(&self->conversions, 0);
     atomic_init(&self->prepared, NULL);
     self->interp = interp;
     self->next = self->previous = NULL;

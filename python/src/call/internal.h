@@ -372,6 +372,13 @@ int tenon__py_callback(tenon_frame *base, const tenon_callback_call *call);
 /* The client's `warn`. */
 int tenon__py_warn(tenon_frame *base, int32_t index, const char *message);
 
+/* Arguments that are "convert". */
+int tenon__py_convert(tenon_frame *base, int32_t index, int64_t bytes);
+int tenon__py_converted(tenon_frame *base, int32_t index, int64_t bytes);
+PyObject *tenon__py_get_conversions(PyObject *self, void *closure);
+/* A callable with the same code that takes only arguments that match as they are: for operators. */
+PyObject *tenon__py_get_exact(PyObject *self, void *closure);
+
 /* The pending exception says why a framework could not make result `index`: names it. Returns -1. */
 int tenon__py_result_not_made(tenon__py_frame *f, int32_t index);
 

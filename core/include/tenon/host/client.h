@@ -84,8 +84,10 @@ typedef struct tenon_client {
     /* As open_result, for the next item of a list that the function makes. NULL: such results are refused. */
     int (*open_item)(tenon_frame *frame, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
                      const int64_t *shape, tenon_view *view);
-    /* Argument `index`, which is "convert", was converted for this call, into `bytes` bytes of memory: count it. Not 0: the host
-     * made an error of it, and has reported it. NULL: arguments are not converted. */
+    /* Argument `index`, which is "convert", is about to be converted, into a copy of `bytes` bytes: its memory is read now. Not 0:
+     * it must not be read, and the host has reported why. NULL: arguments are not converted. */
+    int (*convert)(tenon_frame *frame, int32_t index, int64_t bytes);
+    /* It was converted, and the call matches: count it. Not 0: the host made an error of it, and has reported it. */
     int (*converted)(tenon_frame *frame, int32_t index, int64_t bytes);
     /* Call argument `call->index`, with the runtime's lock; fails as open_result does. NULL: the call fails. */
     int (*callback)(tenon_frame *frame, const tenon_callback_call *call);

@@ -57,8 +57,13 @@ struct tenon_frame {
  * are "convert". */
 #define TENON_FRAME_EXACT (1u << 30)
 
-/* A bit of the flags of an argument: its view is a converted copy, in a block of the call. */
+/* A bit of the flags of an argument: its view is that of a tenon__converted, in a block of the call. */
 #define TENON__VALUE_CONVERTED (1u << 31)
+
+typedef struct tenon__converted {
+    tenon_view view;
+    const tenon_view *given; /* the view that the host has set */
+} tenon__converted;
 
 /* ----------------------------------------------------------------------------------------------------------- begin */
 
@@ -132,6 +137,14 @@ TENON__INLINE void tenon_frame_set_view(tenon_frame *f, int32_t index, tenon_vie
 #pragma GCC diagnostic pop
 #endif
 
+/* The view that the host has set for argument `index`, which is a tensor: another one than args[index] has if it was
+ * converted. */
+TENON__INLINE const tenon_view *tenon_frame_given_view(const tenon_frame *f, int32_t index)
+{
+    const tenon_view *view = f->args[index].as.view;
+    return f->args[index].flags & TENON__VALUE_CONVERTED ? ((const tenon__converted *)(const void *)view)->given : view;
+}
+
 /* Argument `index` is a list of these tensors, which live as long as the call. */
 TENON_API void tenon_frame_set_list(tenon_frame *f, int32_t index, tenon_view *views, int64_t count);
 
@@ -164,7 +177,7 @@ TENON_API bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index);
 /* All arguments are set: match them against the signature, and fill in the values of its names. A dimension that only
  * omitted arguments have is -1. The kind of each argument is the kind of its parameter, or TENON_KIND_NONE; any other is
  * refused with TENON_EFAILED. If an argument does not match, those that are "convert" are converted, if the client has
- * `converted`: args[i] is then a copy, which lives as long as the call. The shapes of the views are valid until the call ends. After a mismatch, `bindings.argument` is the name of the argument. 0, or -1:
+ * `convert`: args[i] is then a copy, which lives as long as the call. The shapes of the views are valid until the call ends. After a mismatch, `bindings.argument` is the name of the argument. 0, or -1:
  * refused. */
 TENON_API int tenon_frame_match(tenon_frame *f);
 
