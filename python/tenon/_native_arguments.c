@@ -96,6 +96,7 @@ static PyObject *number_tuple(const tenon_value *value)
 
 static PyObject *builtin_value(const tenon_parameter *param, const tenon_value *value)
 {
+    char dtype[64];
     switch (param->kind) {
     case TENON_KIND_INT:
         return PyLong_FromLongLong(value->as.integer);
@@ -107,6 +108,12 @@ static PyObject *builtin_value(const tenon_parameter *param, const tenon_value *
         return PyUnicode_FromString(param->choices[value->as.integer]);
     case TENON_KIND_STR:
         return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
+    case TENON_KIND_UINT:
+    case TENON_KIND_COMPLEX:
+        return tenon__py_value_result(value);
+    case TENON_KIND_DTYPE:
+        tenon_dtype_format(value->as.dtype, dtype, sizeof dtype);
+        return PyUnicode_FromString(dtype);
     default:
         return number_tuple(value);
     }
@@ -123,7 +130,9 @@ static PyObject *read_value(PyObject *self, PyObject *arguments)
     const tenon_parameter *param = function ? parameter_at(function, index) : NULL;
     if (!param)
         return NULL;
-    if (param->spec || param->kind == TENON_KIND_HANDLE)
+    bool is_plain = param->kind != TENON_KIND_BYTES && param->kind != TENON_KIND_STRS &&
+                    param->kind != TENON_KIND_HANDLE && param->kind != TENON_KIND_CALLABLE;
+    if (param->spec || param->items || !is_plain)
         return PyErr_Format(PyExc_TypeError, "parameter '%s' is not a plain value", param->name);
     tenon_block *blocks = NULL;
     tenon_value value;
@@ -211,7 +220,7 @@ PyMethodDef tenon__argument_methods[] = {
      "Raise what a call raises if they do not fit."},
     {"_read_value", read_value, METH_VARARGS,
      "_read_value(function, index, object, /)\n--\n\nReturn an argument that is not a tensor as a call reads it: an "
-     "int, float, bool, str, or a tuple of numbers."},
+     "int, float, bool, complex, str, the name of a dtype, or a tuple of numbers."},
     {"_read_tensor", read_tensor, METH_VARARGS,
      "_read_tensor(function, index, object, /)\n--\n\nReturn the dtype and the shape of an argument. Raise what a call "
      "raises if it is not a tensor."},

@@ -22,9 +22,10 @@ static void jax_refuse(tenon_frame *base, tenon_refusal why, int32_t index, cons
 static const char *jax_describe(tenon_frame *base, int32_t index)
 {
     static const char *const kind_names[] = {
-        [TENON_KIND_INT] = "int",      [TENON_KIND_FLOAT] = "float", [TENON_KIND_BOOL] = "bool",
-        [TENON_KIND_STR] = "str",      [TENON_KIND_ENUM] = "str",    [TENON_KIND_INTS] = "tuple",
-        [TENON_KIND_FLOATS] = "tuple", [TENON_KIND_TENSORS] = "list"};
+        [TENON_KIND_INT] = "int",         [TENON_KIND_FLOAT] = "float",  [TENON_KIND_BOOL] = "bool",
+        [TENON_KIND_STR] = "str",         [TENON_KIND_ENUM] = "str",     [TENON_KIND_INTS] = "tuple",
+        [TENON_KIND_FLOATS] = "tuple",    [TENON_KIND_TENSORS] = "list", [TENON_KIND_UINT] = "int",
+        [TENON_KIND_COMPLEX] = "complex", [TENON_KIND_DTYPE] = "str"};
     uint32_t kind = base->signature->params[index].kind;
     switch (jax_frame_of(base)->letters[index]) {
     case 'd':

@@ -80,7 +80,9 @@ static const char *jax_obstacle(const tenon_signature *s)
     for (int32_t i = 0; i < s->nparams; i++) {
         if (s->params[i].kind == TENON_KIND_CALLABLE)
             return "a parameter is a callable, which a program of XLA cannot call";
-        if (s->params[i].kind < TENON_KIND_TENSOR || s->params[i].kind > TENON_KIND_TENSORS)
+        if (s->params[i].kind == TENON_KIND_BYTES || s->params[i].kind == TENON_KIND_STRS)
+            return "a parameter is bytes or a list of strings, which XLA cannot pass";
+        if (s->params[i].kind == TENON_KIND_HANDLE)
             return "a parameter is a handle";
         if (s->params[i].flags & TENON_PARAMETER_KEEP)
             return "it keeps an argument, whose memory XLA uses again after the call";

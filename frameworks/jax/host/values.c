@@ -138,6 +138,10 @@ static int jax_take_number(jax_frame *f, int32_t index, int32_t dtype, const voi
         value->as.number = read.number;
         return 0;
     }
+    if (good && kind == TENON_KIND_UINT && dtype == xla_s64) { /* its bits */
+        value->as.integer = read.integer;
+        return 0;
+    }
     if (good && (kind == TENON_KIND_INT ? read.kind != 'f' : kind == TENON_KIND_BOOL && read.kind == 'b')) {
         value->as.integer = read.integer;
         return read.fits ? 0
@@ -196,6 +200,13 @@ static int jax_take_text(jax_frame *f, int32_t index, const xla_span *span)
             return 0;
         }
     }
+    if (param->kind == TENON_KIND_DTYPE && tenon_utf8_is_valid(span->text, span->length) && span->length < 64) {
+        char name[64];
+        memcpy(name, span->text, span->length);
+        name[span->length] = '\0';
+        if (tenon_dtype_parse(name, &value->as.dtype, NULL) == TENON_OK)
+            return 0;
+    }
     if (param->kind != TENON_KIND_STR)
         return tenon__jax_refuse_kind(f, index, param->kind == TENON_KIND_ENUM ? "another string" : "str");
     char *copy = tenon_block_alloc(&f->base.blocks, span->length + 1, 0); /* functions expect a final 0 */
@@ -217,6 +228,13 @@ static int jax_take_list(jax_frame *f, int32_t index, const xla_array *array)
     bool good = (param->kind == TENON_KIND_INTS && array->dtype == xla_s64) ||
                 (param->kind == TENON_KIND_FLOATS && (array->dtype == xla_f64 || array->dtype == xla_s64));
     char got[64] = "an array";
+    if (param->kind == TENON_KIND_COMPLEX && array->dtype == xla_s64 &&
+        array->length == 2) { /* the bits of the parts */
+        value->kind = param->kind;
+        value->flags = 0;
+        memcpy(value->as.parts, array->data, sizeof value->as.parts);
+        return 0;
+    }
     if (good && param->count >= 0 && array->length != (size_t)param->count) {
         snprintf(got, sizeof got, "%zu number%s", array->length, array->length == 1 ? "" : "s");
         good = false;

@@ -367,7 +367,9 @@ class Operator:
                     value = numpy.int64(value)
                 elif p["kind"] == "ints":
                     value = numpy.array(value, numpy.int64)
-                elif p["kind"] == "floats":  # by their bits: JAX 0.5 cannot serialise arrays of floats
+                elif p["kind"] == "uint":  # by its bits, as the floats below
+                    value = numpy.array(value, numpy.uint64).view(numpy.int64)[()]
+                elif p["kind"] in ("floats", "complex"):  # by their bits: JAX 0.5 cannot serialise arrays of floats
                     value = numpy.array(value, numpy.float64).view(numpy.int64)
                 made[f"v{i:02}"] = value
         return made

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OLDEST = (0, 4, 38)
 _NUMBERS = {"int": ("i64", "i32"), "float": ("f64", "f32"), "bool": ("bool", "bool")}  # with x64, without
 _LISTS = ("ints", "floats")
-_KINDS = ("tensor", "tensors", *_NUMBERS, *_LISTS, "str", "enum")
+_KINDS = ("tensor", "tensors", *_NUMBERS, *_LISTS, "str", "enum", "uint", "complex", "dtype")
 _PLATFORMS = {"cpu": "cpu", "cuda": "cuda", "cuda_managed": "cuda"}
 PARSING = threading.Lock()  # CPython 3.11 and older fail if two threads build a syntax tree, as `ast` and `inspect` do
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "left out"})()
@@ -174,6 +174,8 @@ class Signature:
         used = [tensor for tensor in described if tensor]
         bound = {name for tensor in used for dim in tensor.dims for name in dim.names}
         self.sizes = {i for i, p in enumerate(self.parameters) if p["kind"] == "int" and p["name"] in bound}
+        self.sizes |= {i for i, p in enumerate(self.parameters) if p["kind"] == "dtype"}  # they bind names, too
+        self.variables = {tensor.variable: tensor.choices for tensor in used if tensor.variable}
         self.optional = [p["optional"] for p in self.parameters]
         self.written = [i for i, p in enumerate(self.parameters) if p["written"]]
         self.lists = {i for i, p in enumerate(self.parameters) if p["kind"] == "tensors"}
@@ -198,7 +200,7 @@ class Signature:
         for i, (r, output) in enumerate(zip(self.results, self.outputs)):
             title = result_title(i, r["name"])
             if r["optional"] or (not output and r["kind"] not in _NUMBERS):
-                raise Refused(f"{title} is of type {r['type']}; a result must be a tensor or a number")
+                raise Refused(f"{title} is of type {r['type']}; a result must be a tensor, an int, a float or a bool")
             if r["kind"] == "tensors" and output and not output.each:
                 raise Refused(f"{title} is of type {r['type']}, whose length is not known before the call")
             if output and any(dim.kind == "unknown" for dim in output.dims):
@@ -238,7 +240,7 @@ class Signature:
         given = list(_native._sort_arguments(self.function, args, kwargs, MISSING))
         letters: list[str] = []
         statics: list[Any] = []
-        sizes: dict[int, int] = {}
+        sizes: dict[int, Any] = {}
         for i, value in enumerate(given):
             letter = "d" if value is MISSING else "n" if value is None and self.optional[i] else "t"
             if letter == "t" and i in self.lists:
@@ -304,7 +306,7 @@ class Signature:
         """Whether it is a tracer, or an array of JAX that has data."""
         return isinstance(value, self.jax.Array) and (isinstance(value, self.jax.core.Tracer) or not value.is_deleted())
 
-    def views(self, given: Sequence[Any], sizes: dict[int, int], count: int) -> list[Views]:
+    def views(self, given: Sequence[Any], sizes: dict[int, Any], count: int) -> list[Views]:
         """The tensors among the first `count` arguments. Raises the first mistake."""
         views: list[Views] = []
         for i, value in enumerate(given[:count]):
@@ -331,7 +333,7 @@ class Signature:
             )
         return View(value.dtype, value.shape, name)
 
-    def raise_first(self, given: Sequence[Any], sizes: dict[int, int], index: int, error: Exception) -> NoReturn:
+    def raise_first(self, given: Sequence[Any], sizes: dict[int, Any], index: int, error: Exception) -> NoReturn:
         """Raise the error of argument `index`, or that of an earlier one."""
         if not isinstance(error, (MemoryError, RecursionError)):
             self.match(self.views(given, sizes, index), sizes)
@@ -350,7 +352,7 @@ class Signature:
         """A letter and the value of an argument that is not a tensor: `v` static, `s` an array without dimensions."""
         jax, kind = self.jax, self.parameters[index]["kind"]
         if isinstance(value, jax.core.Tracer) and (kind not in _NUMBERS or index in self.sizes):
-            why = ", because it is a size" if index in self.sizes else ""
+            why = ", because it is a size" if index in self.sizes and kind == "int" else ""
             self.refuse_traced(index, f"{why}; pass a Python value, or use static_argnums")
         if kind in _LISTS and _has_tracers(value):
             self.refuse_traced(index, "; pass Python numbers or a NumPy array, or use static_argnums")
@@ -368,8 +370,13 @@ class Signature:
     def static_value(self, index: int, value: Any) -> Any:
         """A value as part of a program: the function's own, or the error that the function raises."""
         kind, value = self.parameters[index]["kind"], _native._read_value(self.function, index, value)
+        p = self.parameters[index]
+        if kind == "int" and p["choices"] and value not in p["choices"]:
+            raise ValueError(f"{self.name}(): argument '{self.names[index]}': expected {p['type']}, got {value}")
         if kind == "float":
             return Exact(value)
+        if kind == "complex":
+            return Exact(value.real), Exact(value.imag)
         return tuple(map(Exact, value)) if kind == "floats" else value
 
     def refuse_traced(self, index: int, more: str) -> NoReturn:
@@ -399,7 +406,7 @@ class Signature:
 
     # -------------------------------------------------------------------------------------------------------- matching
 
-    def match(self, views: Sequence[Views], sizes: dict[int, int]) -> JaxBindings:
+    def match(self, views: Sequence[Views], sizes: dict[int, Any]) -> JaxBindings:
         """Bind the names, then check each argument. There are fewer views than parameters if a mistake is known already."""
         bindings, names = JaxBindings(self.name), self.names
         whole = len(views) == len(names)
@@ -407,13 +414,19 @@ class Signature:
             for _, item, view in _each([given]):
                 bindings.bind(self.item_name(i, item), cast(Tensor, self.inputs[i]), view)
             if not given and i in sizes:
-                bindings.note(bindings.dims, names[i], sizes[i], names[i])
+                if self.parameters[i]["kind"] == "dtype":
+                    bindings.bind_dtype(names[i], self.parameters[i]["type"], sizes[i])
+                else:
+                    bindings.note(bindings.dims, names[i], sizes[i], names[i])
         for i, given in enumerate(views):
             for _, item, view in _each([given]):
                 bindings.fit(self.item_name(i, item), cast(Tensor, self.inputs[i]), view, whole)
                 self.check_dtype(self.item_name(i, item), view)
             if not given and i in sizes:
-                bindings.fit_int(names[i], sizes[i])
+                if self.parameters[i]["kind"] == "dtype":
+                    bindings.fit_dtype(names[i], self.parameters[i]["type"], sizes[i], self.variables)
+                else:
+                    bindings.fit_int(names[i], sizes[i])
         bindings.items = {i: given for i, given in enumerate(views) if isinstance(given, list)}
         return bindings
 
@@ -431,7 +444,7 @@ class Signature:
         """The bindings of a call that was read."""
         left, values = iter(operands), iter(statics)
         views: list[Views] = []
-        sizes: dict[int, int] = {}
+        sizes: dict[int, Any] = {}
         for i, letter in enumerate(letters):
             value = next(values) if letter in "vl" else self.defaults[i] if letter == "d" else None
             if letter == "l":
