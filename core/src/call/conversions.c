@@ -15,10 +15,10 @@ static void *converted_memory(tenon_frame *f, int64_t bytes, size_t align)
 /* The copy takes the place of the argument. */
 static tenon_status convert_argument(tenon_frame *f, int32_t index, int64_t bytes, tenon_error *err)
 {
-    enum { LEAST_ALIGNMENT = 64 };
+    enum { COPY_ALIGNMENT = 64 };
     const tenon_parameter *param = &f->signature->params[index];
     const tenon_view *from = f->args[index].as.view;
-    const size_t align = param->spec->alignment > LEAST_ALIGNMENT ? (size_t)param->spec->alignment : LEAST_ALIGNMENT;
+    const size_t align = param->spec->alignment > COPY_ALIGNMENT ? (size_t)param->spec->alignment : COPY_ALIGNMENT;
     const size_t ndim = (size_t)from->ndim;
     void *memory = converted_memory(f, bytes, align);
     tenon__converted *made = tenon_block_alloc(&f->blocks, sizeof *made + 2 * ndim * sizeof(int64_t), 0);
