@@ -98,6 +98,8 @@ mod kept;
 mod modules;
 mod objects;
 mod outs;
+#[cfg(feature = "pyo3")]
+pub mod python;
 mod results;
 mod signature;
 mod tensors;

@@ -288,6 +288,11 @@ impl<'a, T: Element, const D: usize> ViewMut<'a, T, D> {
         self.len() == 0
     }
 
+    /// The same elements for a shorter time.
+    pub fn reborrow(&mut self) -> ViewMut<'_, T, D> {
+        ViewMut { data: self.data, shape: self.shape, strides: self.strides, life: PhantomData }
+    }
+
     /// The elements to read.
     pub fn view(&self) -> View<'_, T, D> {
         View { data: self.data, shape: self.shape, strides: self.strides, life: PhantomData }

@@ -1,0 +1,120 @@
+//! Tenon's C sources, compiled, and their declarations. Use `libtenon`: this crate is for its features.
+//!
+//! Views are opaque here, 64 bytes; `tenon::abi` has their fields.
+
+#![allow(non_camel_case_types, missing_docs, clippy::missing_safety_doc)]
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// `tenon_view`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub struct tenon_view(pub [u64; 8]);
+
+/// `tenon_error`.
+#[repr(C)]
+pub struct tenon_error {
+    pub status: i32,
+    pub message: [c_char; 1008],
+    pub os_error: i32,
+    pub function: *const c_char,
+}
+
+/// `tenon_dtype`: code, bits, lanes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_dtype {
+    pub code: u8,
+    pub bits: u8,
+    pub lanes: u16,
+}
+
+/// `tenon_device`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_device {
+    pub device_type: i32,
+    pub device_id: i32,
+}
+
+pub enum tenon_tensor {}
+pub enum tenon_module {}
+
+pub type tenon_release_fn = unsafe extern "C" fn(*mut c_void);
+
+/// `tenon_blob`.
+#[repr(C)]
+pub struct tenon_blob {
+    pub data: *mut c_void,
+    pub byte_offset: u64,
+    pub data_size: u64,
+    pub dtype: tenon_dtype,
+    pub device: tenon_device,
+    pub ndim: i32,
+    pub shape: *const i64,
+    pub strides: *const i64,
+    pub flags: u64,
+    pub owner: *mut c_void,
+    pub release: Option<tenon_release_fn>,
+    pub stream: *mut c_void,
+}
+
+#[cfg(feature = "core")]
+unsafe extern "C" {
+    pub fn tenon_tensor_from_blob(blob: *const tenon_blob, out: *mut *mut tenon_tensor, err: *mut tenon_error) -> i32;
+    pub fn tenon_tensor_alloc(
+        dtype: tenon_dtype,
+        ndim: i32,
+        shape: *const i64,
+        options: u32,
+        out: *mut *mut tenon_tensor,
+        err: *mut tenon_error,
+    ) -> i32;
+    pub fn tenon_tensor_retain(tensor: *mut tenon_tensor) -> *mut tenon_tensor;
+    pub fn tenon_tensor_release(tensor: *mut tenon_tensor);
+    pub fn tenon_tensor_view(tensor: *const tenon_tensor) -> *const tenon_view;
+}
+
+/// `tenon_py_borrowed`. It must not be moved while it is in use.
+#[repr(C)]
+pub struct tenon_py_borrowed {
+    pub view: tenon_view,
+    object: *mut c_void,
+    dims: *mut i64,
+    /// 0: nothing but a reference to the object. bridge.c asserts that.
+    pub holds: i32,
+    rest: [u32; 55],
+}
+
+const _: () = assert!(size_of::<tenon_py_borrowed>() == 304);
+const _: () = assert!(core::mem::offset_of!(tenon_py_borrowed, holds) == 80);
+
+pub const TENON_PY_WRITE: u32 = 1;
+pub const TENON_PY_C_CONTIGUOUS: u32 = 1 << 1;
+pub const TENON_PY_ANY_DEVICE: u32 = 1 << 3;
+
+#[cfg(feature = "python")]
+unsafe extern "C" {
+    pub fn tenon_py_borrow(object: *mut c_void, flags: u32, out: *mut tenon_py_borrowed) -> c_int;
+    pub fn tenon_py_unborrow(borrowed: *mut tenon_py_borrowed);
+    pub fn tenon_py_import(object: *mut c_void, flags: u32) -> *mut tenon_tensor;
+    pub fn tenon_py_export(tensor: *mut tenon_tensor, to: c_int) -> *mut c_void;
+    pub fn tenon_py_raise(err: *const tenon_error) -> *mut c_void;
+    pub fn tenon_py_module(module: *const tenon_module, name: *const c_char) -> *mut c_void;
+}
+
+pub enum tenon_torch {}
+
+#[cfg(feature = "torch")]
+unsafe extern "C" {
+    pub fn tenon_torch_import(object: *mut c_void, out: *mut *mut tenon_torch) -> c_int;
+    pub fn tenon_torch_export(tensor: *mut tenon_torch, out: *mut *mut c_void) -> c_int;
+    pub fn tenon_torch_release(tensor: *mut tenon_torch);
+    pub fn tenon_torch_retain(tensor: *mut tenon_torch) -> *mut tenon_torch;
+    pub fn tenon_torch_view(
+        tensor: *mut tenon_torch,
+        out: *mut tenon_view,
+        dims: *mut i64,
+        err: *mut tenon_error,
+    ) -> i32;
+}
