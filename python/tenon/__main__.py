@@ -19,6 +19,7 @@ _ERRORS = (OSError, ImportError, ValueError, RuntimeError)  # a library's `load`
 _KINDS = {
     "cpp": "functions in C++ (default: C)",
     "cuda": "functions in CUDA",
+    "rust": "functions in Rust",
     "extension": "an extension module, which works without the package of Tenon",
 }
 

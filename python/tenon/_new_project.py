@@ -18,6 +18,7 @@ KINDS = {
     "c": (("common", "library", "c"), "kernels.c", "__init__.pyi"),
     "cpp": (("common", "library", "cpp"), "kernels.cpp", "__init__.pyi"),
     "cuda": (("common", "library", "cuda"), "kernels.cu", "__init__.pyi"),
+    "rust": (("common", "library", "rust"), "kernels.rs", "__init__.pyi"),
     "extension": (("common", "extension"), "kernels.c", "_kernels.pyi"),
 }
 # No tool should take a template for its own settings or for a module of this package: names of templates have no leading dot,

@@ -40,13 +40,14 @@ fn bundle(out: &Path) -> PathBuf {
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=bridge.c");
+    println!("cargo:rerun-if-changed=host.c");
     if !has("CORE") || env::var_os("DOCS_RS").is_some() {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let folder = bundle(&out);
     let mut build = cc::Build::new();
-    build.std("gnu11").include(&folder).warnings(false).file(folder.join("tenon.c"));
+    build.std("gnu11").include(&folder).warnings(false).file(folder.join("tenon.c")).file("host.c");
     // At least -O2: calls should cost what they cost in Python's own package.
     if env::var("OPT_LEVEL").is_ok_and(|level| level != "0") {
         build.opt_level(3);

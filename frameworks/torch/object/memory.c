@@ -190,6 +190,31 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
     return wrap(api, who, handle, out, err);
 }
 
+void *tenon_torch_pointer(tenon_torch *tensor)
+{
+    tenon__torch_block *block = tenon__torch_block_of(tensor);
+    return block ? block->handle : NULL;
+}
+
+tenon_status tenon_torch_from_pointer(void *pointer, tenon_torch **out, tenon_error *err)
+{
+    static const char *const who = "tenon_torch_from_pointer";
+    tenon__torch_handle handle = NULL;
+    bool defined = false;
+    if (!pointer || !out)
+        return tenon_error_set_in(err, TENON_EINVAL, who, "argument '%s' is NULL", pointer ? "out" : "pointer");
+    const tenon__torch_api *api = tenon__torch_find_api(err);
+    if (!api)
+        return TENON_EFAILED;
+    if (!api->new_handle || !api->is_defined)
+        return tenon_error_set_in(err, TENON_EFAILED, who, "this needs torch 2.13 or newer");
+    if (api->is_defined(pointer, &defined) != 0 || !defined)
+        return tenon_error_set_in(err, TENON_EINVAL, who, "the tensor is undefined");
+    if (api->new_handle(pointer, &handle) != 0)
+        return tenon__torch_failed(api, who, err);
+    return wrap(api, who, handle, out, err);
+}
+
 /* The owner of a blob while torch holds it. The caller keeps the owner until this struct is armed: if torch fails, only
  * the struct can be lost. */
 typedef struct blob_owner {

@@ -29,7 +29,7 @@ print([module.name for module in pkgutil.iter_modules(demo.__path__)])
 print(demo.saxpy.__module__)
 print("saxpy(a" in pydoc.render_doc(demo))
 """
-KINDS = {"c": [], "cpp": ["--cpp"], "cuda": ["--cuda"], "extension": ["--extension"]}
+KINDS = {"c": [], "cpp": ["--cpp"], "cuda": ["--cuda"], "rust": ["--rust"], "extension": ["--extension"]}
 
 
 def create(folder, kind):
@@ -49,12 +49,13 @@ def finish(*command, **options):
 @pytest.mark.parametrize("kind", KINDS)
 def test_files(tmp_path, kind):
     project = create(tmp_path, kind)
-    source = {"cpp": "kernels.cpp", "cuda": "kernels.cu"}.get(kind, "kernels.c")
+    source = {"cpp": "kernels.cpp", "cuda": "kernels.cu", "rust": "kernels.rs"}.get(kind, "kernels.c")
     files = sorted(str(file.relative_to(project)) for file in project.rglob("*") if file.is_file())
     assert files == [
         ".github/workflows/ci.yml",
         ".gitignore",
         "CMakeLists.txt",
+        *(["Cargo.toml"] if kind == "rust" else []),
         "README.md",
         source,
         "pyproject.toml",
@@ -67,7 +68,8 @@ def test_files(tmp_path, kind):
     text = "".join((project / file).read_text() for file in files)
     assert not re.search(r"\bNAME\b|SOURCE_FILE|STUB_FILE", text)
     settings = (project / "pyproject.toml").read_text()
-    assert source in settings and source in (project / "README.md").read_text()
+    version = "Cargo.toml" if kind == "rust" else source
+    assert version in settings and source in (project / "README.md").read_text()
     # mypy needs packages that a free-threaded Python 3.13 cannot install, and the tests do not need it.
     assert "mypy" not in re.search("^test = .*", settings, re.M)[0] and re.search(r'^types = \["mypy"\]', settings, re.M)
 

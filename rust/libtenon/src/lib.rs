@@ -94,6 +94,8 @@ mod check;
 mod dtype;
 mod error;
 mod function;
+#[cfg(feature = "host")]
+pub mod host;
 mod kept;
 mod modules;
 mod objects;
@@ -103,6 +105,8 @@ pub mod python;
 mod results;
 mod signature;
 mod tensors;
+#[cfg(feature = "torch")]
+pub mod torch;
 mod values;
 
 pub use call::Call;

@@ -116,12 +116,16 @@ impl Drop for Loan<'_> {
 
 #[cold]
 fn refuse<T: Element, const D: usize>(view: &abi::View) -> PyErr {
-    let shape = unsafe { std::slice::from_raw_parts(view.shape, if view.shape.is_null() { 0 } else { view.ndim as usize }) };
+    let shape = unsafe {
+        std::slice::from_raw_parts(view.shape, if view.shape.is_null() { 0 } else { view.ndim as usize })
+    };
     if view.dtype != T::DTYPE {
         return PyTypeError::new_err(format!("expected an array of {}, got one of {}", T::DTYPE, view.dtype));
     }
     if view.ndim as usize != D {
-        return PyValueError::new_err(format!("expected an array with {D} dimensions, got the shape {shape:?}"));
+        return PyValueError::new_err(format!(
+            "expected an array with {D} dimensions, got the shape {shape:?}"
+        ));
     }
     PyValueError::new_err("the memory of the array is not aligned; pass a copy")
 }
@@ -163,7 +167,9 @@ fn borrow<'py, T: Element, const D: usize, A>(
 
 #[cold]
 fn overlap() -> PyErr {
-    PyValueError::new_err("the memory of the array overlaps another array of the call, and one of them is written to")
+    PyValueError::new_err(
+        "the memory of the array overlaps another array of the call, and one of them is written to",
+    )
 }
 
 /// The same with a share of the memory: for objects that only have the buffer protocol or `__dlpack__`.
@@ -347,7 +353,10 @@ impl Tensor {
 
     /// Takes elements in C order, without copying them. JAX takes them only if they happen to be aligned to 64 bytes: see
     /// [`copy_of`](Tensor::copy_of).
-    pub fn from_vec<T: Element, const D: usize>(mut elements: Vec<T>, shape: [usize; D]) -> Result<Tensor, Error> {
+    pub fn from_vec<T: Element, const D: usize>(
+        mut elements: Vec<T>,
+        shape: [usize; D],
+    ) -> Result<Tensor, Error> {
         unsafe extern "C" fn release<T>(owner: *mut c_void) {
             drop(unsafe { Box::from_raw(owner.cast::<Vec<T>>()) });
         }

@@ -223,6 +223,16 @@ impl<'a, T: Element, const D: usize> View<'a, T, D> {
         })
     }
 
+    /// A view of the crate ndarray. None if a stride is negative.
+    #[cfg(feature = "ndarray")]
+    pub fn as_ndarray(&self) -> Option<ndarray::ArrayViewD<'a, T>> {
+        use ndarray::ShapeBuilder;
+        let strides = self.strides.iter().map(|stride| usize::try_from(*stride).ok());
+        let strides = strides.collect::<Option<Vec<usize>>>()?;
+        let shape = self.shape.to_vec().strides(strides);
+        Some(unsafe { ndarray::ArrayViewD::from_shape_ptr(shape, self.data) })
+    }
+
     /// The address of the first element.
     pub fn as_ptr(&self) -> *const T {
         self.data

@@ -4,7 +4,9 @@
 
 #![allow(non_camel_case_types, missing_docs, clippy::missing_safety_doc)]
 
-use core::ffi::{c_char, c_int, c_void};
+#[cfg(feature = "python")]
+use core::ffi::c_int;
+use core::ffi::{c_char, c_void};
 
 /// `tenon_view`.
 #[repr(C, align(8))]
@@ -61,7 +63,11 @@ pub struct tenon_blob {
 
 #[cfg(feature = "core")]
 unsafe extern "C" {
-    pub fn tenon_tensor_from_blob(blob: *const tenon_blob, out: *mut *mut tenon_tensor, err: *mut tenon_error) -> i32;
+    pub fn tenon_tensor_from_blob(
+        blob: *const tenon_blob,
+        out: *mut *mut tenon_tensor,
+        err: *mut tenon_error,
+    ) -> i32;
     pub fn tenon_tensor_alloc(
         dtype: tenon_dtype,
         ndim: i32,
@@ -73,6 +79,56 @@ unsafe extern "C" {
     pub fn tenon_tensor_retain(tensor: *mut tenon_tensor) -> *mut tenon_tensor;
     pub fn tenon_tensor_release(tensor: *mut tenon_tensor);
     pub fn tenon_tensor_view(tensor: *const tenon_tensor) -> *const tenon_view;
+}
+
+/// A value of 32 bytes: `tenon::abi::Value`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub struct tenon_value(pub [u64; 4]);
+
+/// An argument of a call: host.c.
+#[repr(C)]
+pub struct tenon_rs_argument {
+    pub value: tenon_value,
+    pub data: *mut c_void,
+    pub dtype: tenon_dtype,
+    pub ndim: i32,
+    pub shape: *const i64,
+    pub strides: *const i64,
+    pub writable: bool,
+}
+
+/// A result of a call: host.c.
+#[repr(C)]
+pub struct tenon_rs_result {
+    pub value: tenon_value,
+    pub tensor: *mut tenon_tensor,
+    pub text: *mut c_char,
+    pub given: bool,
+}
+
+pub enum tenon_rs_library {}
+
+#[cfg(feature = "core")]
+unsafe extern "C" {
+    pub fn tenon_rs_open(path: *const c_char, out: *mut *mut tenon_rs_library, err: *mut tenon_error) -> i32;
+    pub fn tenon_rs_close(library: *mut tenon_rs_library);
+    pub fn tenon_rs_find(
+        library: *const tenon_rs_library,
+        name: *const c_char,
+        nparams: *mut i32,
+        nresults: *mut i32,
+    ) -> i64;
+    pub fn tenon_rs_signature(library: *const tenon_rs_library, index: i64) -> *const c_char;
+    pub fn tenon_rs_call(
+        library: *const tenon_rs_library,
+        index: i64,
+        args: *const tenon_rs_argument,
+        count: i32,
+        results: *mut tenon_rs_result,
+        err: *mut tenon_error,
+    ) -> i32;
+    pub fn tenon_rs_free(text: *mut c_void);
 }
 
 /// `tenon_py_borrowed`. It must not be moved while it is in use.
@@ -109,6 +165,12 @@ pub enum tenon_torch {}
 unsafe extern "C" {
     pub fn tenon_torch_import(object: *mut c_void, out: *mut *mut tenon_torch) -> c_int;
     pub fn tenon_torch_export(tensor: *mut tenon_torch, out: *mut *mut c_void) -> c_int;
+    pub fn tenon_torch_pointer(tensor: *mut tenon_torch) -> *mut c_void;
+    pub fn tenon_torch_from_pointer(
+        pointer: *mut c_void,
+        out: *mut *mut tenon_torch,
+        err: *mut tenon_error,
+    ) -> i32;
     pub fn tenon_torch_release(tensor: *mut tenon_torch);
     pub fn tenon_torch_retain(tensor: *mut tenon_torch) -> *mut tenon_torch;
     pub fn tenon_torch_view(

@@ -84,6 +84,17 @@ def test_the_same_object(extension):
     assert extension.same(t) is t
 
 
+def test_the_same_torch_tensor(extension):
+    torch = pytest.importorskip("torch")
+    if not hasattr(extension, "same_torch"):
+        pytest.skip("the extension was built without the feature torch")
+    t = torch.nn.Parameter(torch.ones(2))
+    same, address = extension.same_torch(t)
+    assert same is t and address
+    with pytest.raises(TypeError, match="expected torch.Tensor"):
+        extension.same_torch(numpy.ones(2))
+
+
 def test_a_tensor_on_another_thread(extension):
     x = numpy.arange(5.0)
     before = sys.getrefcount(x)

@@ -99,6 +99,22 @@ int64_t tenon_torch_leaked(void);
  *            which), TENON_EFAILED (this thread cannot ask torch), and those of tenon_view_init. */
 TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err);
 
+/* The at::Tensor of the handle, for C++ code that was compiled with the torch of this process (in Rust: tch's C_tensor).
+ * NULL for NULL and for a handle that was released.
+ *
+ * Ownership: it belongs to the handle, and is valid as long as a count is held.
+ * Threads:   any. */
+void *tenon_torch_pointer(tenon_torch *tensor);
+
+/* Make a handle of an at::Tensor that such code made: the same TensorImpl, so that its Python object is the same too.
+ *
+ * Ownership: *out is a new handle; `pointer` stays the caller's.
+ * Release:   tenon_torch_release(*out).
+ * Threads:   any.
+ * Errors:    TENON_EINVAL (NULL, or an undefined tensor), TENON_EFAILED (torch 2.12 and older cannot do it),
+ *            TENON_ENOMEM. */
+TENON_NODISCARD tenon_status tenon_torch_from_pointer(void *pointer, tenon_torch **out, tenon_error *err);
+
 /* ------------------------------------------------------------------------------------------------------- new tensors */
 
 /* Make a tensor in torch's own memory, in C order, not filled.

@@ -67,6 +67,16 @@ static PyObject *probe_give(PyObject *module, PyObject *number)
     return tenon_torch_export(handle_of(number), &object) < 0 ? NULL : object;
 }
 
+/* The object of the at::Tensor of a handle, or of NULL for None. */
+static PyObject *probe_by_pointer(PyObject *module, PyObject *number)
+{
+    tenon_error err;
+    tenon_torch *out = NULL;
+    void *pointer = number == Py_None ? NULL : tenon_torch_pointer(handle_of(number));
+    (void)module;
+    return tenon_torch_from_pointer(pointer, &out, &err) == TENON_OK ? hand_over(out) : raise(&err);
+}
+
 static PyObject *probe_retain(PyObject *module, PyObject *number)
 {
     (void)module;
@@ -563,6 +573,7 @@ static PyObject *probe_square_plus(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {{"info", probe_info, METH_NOARGS, NULL},
                                 {"take", probe_take, METH_O, NULL},
                                 {"give", probe_give, METH_O, NULL},
+                                {"by_pointer", probe_by_pointer, METH_O, NULL},
                                 {"retain", probe_retain, METH_O, NULL},
                                 {"release", probe_release, METH_O, NULL},
                                 {"refcount", probe_refcount, METH_O, NULL},

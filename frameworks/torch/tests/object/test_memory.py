@@ -152,3 +152,16 @@ def test_memory_on_a_device():
         taken = 0
     gc.collect()
     assert probe.released() == before + taken
+
+
+def test_a_handle_by_the_pointer_of_torch():
+    x = torch.ones(2, requires_grad=True)
+    handle = probe.take(x)
+    try:
+        assert probe.by_pointer(handle) is x
+    except RuntimeError as error:
+        assert "torch 2.13 or newer" in str(error)
+    finally:
+        probe.release(handle)
+    with pytest.raises(ValueError, match="argument 'pointer' is NULL"):
+        probe.by_pointer(None)

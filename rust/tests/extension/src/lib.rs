@@ -69,8 +69,17 @@ fn make(py: Python<'_>, n: usize, framework: &str) -> PyResult<Py<PyAny>> {
     Ok(tensor.to(py, framework)?.unbind())
 }
 
+#[cfg(feature = "torch")]
+#[pyfunction]
+fn same_torch(t: tenon::torch::TorchTensor) -> (tenon::torch::TorchTensor, usize) {
+    let address = t.as_ptr() as usize;
+    (t.clone(), address)
+}
+
 #[pymodule]
 fn rust_extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(feature = "torch")]
+    module.add_function(wrap_pyfunction!(same_torch, module)?)?;
     module.add_function(wrap_pyfunction!(empty, module)?)?;
     module.add_function(wrap_pyfunction!(touch, module)?)?;
     module.add_function(wrap_pyfunction!(dot, module)?)?;
