@@ -6,12 +6,20 @@
 
 /* -------------------------------------------------------------------------------------------------- kept arguments */
 
+/* The operand of tensor argument `index`, which was passed. The value may have another view: one that is broadcast. */
+static const tenon_nif_operand *operand_of(const tenon_nif_frame *f, int32_t index)
+{
+    const tenon_nif_operand *operand = f->operands;
+    for (int32_t i = 0; i < index; i++)
+        operand += f->base.args[i].kind == TENON_KIND_TENSOR;
+    return operand;
+}
+
 /* A share of tensor argument `index`: a tensor on a storage, one reference each. A binary that the runtime would move is
  * copied; storage->copied says so. False: no memory. */
 static bool share_argument(tenon_nif_frame *f, int32_t index, tenon_tensor **tensor, tenon_nif_storage **storage)
 {
-    /* The view is the operand's first member. */
-    const tenon_nif_operand *o = (const tenon_nif_operand *)(const void *)f->base.args[index].as.view;
+    const tenon_nif_operand *o = operand_of(f, index);
     const ERL_NIF_TERM *parts;
     ERL_NIF_TERM ignored;
     int arity;
@@ -130,7 +138,7 @@ static bool copy_shown(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 static bool make_shown(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
     int32_t owner = f->base.signature->results[index].owner;
-    const tenon_nif_operand *o = (const tenon_nif_operand *)(const void *)f->base.args[owner].as.view;
+    const tenon_nif_operand *o = operand_of(f, owner);
     tenon_tensor *argument, *tensor;
     tenon_nif_storage *storage;
     if (!share_argument(f, owner, &argument, &storage))

@@ -143,7 +143,7 @@ _Atomic uint64_t *tenon_nif_held_access(tenon_nif_held *held);
 
 /* A tensor argument. */
 typedef struct tenon_nif_operand {
-    tenon_view view;          /* first */
+    tenon_view view;
     tenon_nif_tensor *pinned; /* or NULL: a binary */
 } tenon_nif_operand;
 
