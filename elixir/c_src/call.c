@@ -522,6 +522,9 @@ static bool must_wait(ErlNifEnv *env, const tenon_signature *s, const ERL_NIF_TE
     return false;
 }
 
+/* In the key of a function: its arguments are not converted. Tenon.Library.Compiler sets it. */
+#define EXACT_CALL (UINT64_C(1) << 56)
+
 static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], bool dirty, bool *go_dirty)
 {
     const ERL_NIF_TERM *terms;
@@ -529,7 +532,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     int count;
     if (!enif_get_uint64(env, argv[1], &key) || !enif_get_tuple(env, argv[2], &count, &terms))
         return enif_make_badarg(env);
-    tenon_nif_bound *bound = tenon_nif_lookup(argv[0], key);
+    tenon_nif_bound *bound = tenon_nif_lookup(argv[0], key & ~EXACT_CALL);
     if (!bound)
         return enif_make_atom(env, "unbound");
     const tenon_nif_function *function = bound->function;
@@ -550,7 +553,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.base.results = f.results;
     tenon_frame_begin(&f.base, &call_client, &function->call, s);
     f.base.call.state = function->library->opened->state;
-    f.base.call.flags = dirty ? TENON_CALL_UNLOCKED : 0;
+    f.base.call.flags = (dirty ? TENON_CALL_UNLOCKED : 0) | (key & EXACT_CALL ? TENON_FRAME_EXACT : 0);
     f.bound = bound;
     f.function = function;
     f.dirty = dirty;

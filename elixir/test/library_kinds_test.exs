@@ -111,6 +111,21 @@ defmodule Tenon.LibraryKindsTest do
     assert message(Kinds.ones(0, :u8)) =~ "expected n > 0, got n = 0"
   end
 
+  test "arguments that are converted" do
+    for type <- [:f64, :f32, :bf16, :u8, :s64, :bool] do
+      assert Kinds.total(Tenon.from_list!([1, 0, 1], type: type)) == {:ok, 2.0}
+    end
+
+    matrix = Tenon.from_list!([[1, 2], [3, 4]], type: :f64)
+    assert Kinds.total(Tenon.transpose!(matrix)) == {:ok, 10.0}
+    assert Kinds.total({<<1, 2, 3>>, :u8, {3}}) == {:ok, 6.0}
+    assert Kinds.total({<<0, 1.5::float-32-native>> |> binary_part(1, 4), :f32, {1}}) == {:ok, 1.5}
+    # The copy counts too, when a scheduler is chosen.
+    assert Kinds.total(Tenon.zeros!({30_000}, type: :u8)) == {:ok, 0.0}
+    assert reason(Kinds.total(Tenon.zeros!({2}, type: :c64))) == {:mismatch, :x}
+    assert reason(Kinds.total([1.0])) == {:badarg, :x}
+  end
+
   test "constants" do
     assert {Kinds.limit(), Kinds.scale(), Kinds.title(), Kinds.fast()} == {1024, -1.5, "kinds", true}
   end

@@ -17,6 +17,9 @@ TENON_MODULE(overloads, NULL,
     TENON_FUNCTION("f(x: f32[n] rw, y: int, z: int = 5) -> int", four, NULL),
     TENON_FUNCTION("f(x: str) -> str", text, NULL),
     TENON_FUNCTION("g(x: float) -> int", one, NULL),
+    TENON_FUNCTION("h(x: f64[n] c convert) -> int", one, NULL),
+    TENON_FUNCTION("h(x: f32[n] c convert) -> int", two, NULL),
+    TENON_FUNCTION("k(x: f64[n] c convert) -> int", one, NULL),
     TENON_CLASS("A", NULL),
     TENON_FUNCTION("A()", make, NULL),
     TENON_FUNCTION("A(x: int)", make, NULL),
@@ -44,6 +47,14 @@ defmodule Tenon.LibraryOverloadsTest do
     assert {Kernels.f(x, 1), Kernels.f(x, 1, 2)} == {{:ok, 4}, {:ok, 4}}
     assert Kernels.f("x") == {:ok, "text"}
     assert Kernels.f!({<<0::64>>, :f64, {1}}) == 2
+  end
+
+  test "conversion comes after all entries were tried without" do
+    assert {Kernels.h!(Tenon.zeros!({2})), Kernels.h!(Tenon.zeros!({2}, type: :f64))} == {2, 1}
+    assert Kernels.h!(Tenon.zeros!({2}, type: :u8)) == 1
+    assert Kernels.k!(Tenon.zeros!({2}, type: :u8)) == 1
+    assert {:error, error} = Kernels.h(Tenon.zeros!({2}, type: {:c, 64}))
+    assert [_, "  h(x: f64[n] c convert)" <> _, "  h(x: f32[n] c convert)" <> _] = String.split(error.message, "\n")
   end
 
   test "if none fits, the message lists each with its reason" do

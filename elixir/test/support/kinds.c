@@ -77,6 +77,15 @@ static tenon_status lie(tenon_call *call)
     return tenon_return_strs(call, 0, &text, 1);
 }
 
+static tenon_status total(tenon_call *call)
+{
+    const double *x = tenon_data(call, 0, double);
+    double sum = 0;
+    for (int64_t i = 0; i < tenon_arg(call, 0)->numel; i++)
+        sum += x[i];
+    return tenon_return_double(call, 0, sum);
+}
+
 TENON_MODULE(kinds, "More kinds.",
     TENON_FUNCTION("echo_uint(x: uint = 7) -> uint", echo_uint, ""),
     TENON_FUNCTION("echo_complex(x: complex = 1-2j) -> complex", echo_complex, ""),
@@ -89,6 +98,7 @@ TENON_MODULE(kinds, "More kinds.",
     TENON_FUNCTION("ones(n: int, x: dtype(T)) -> T[n] where T = u8|i16, n > 0", ones, ""),
     TENON_FUNCTION("choose(k: 1|2|4 = 2) -> int", choose, ""),
     TENON_FUNCTION("lie() -> strs", lie, ""),
+    TENON_FUNCTION("total(x: f64[*_] c convert) -> float", total, ""),
     TENON_CONSTANT("LIMIT = 1024", "The limit."),
     TENON_CONSTANT("SCALE = -1.5", NULL),
     TENON_CONSTANT("TITLE = 'kinds'", NULL),

@@ -4,6 +4,7 @@ defmodule Tenon.Library.Compiler do
   # of them.
 
   alias Tenon.{Nif, Options, Signature}
+  alias Tenon.Library.Overloads
   import Bitwise
 
   @options [:path, :otp_app, :signatures, :rename, :schedulers]
@@ -335,6 +336,7 @@ defmodule Tenon.Library.Compiler do
     %{
       class: signature.class,
       entry: signature.name,
+      converts?: signature.text =~ ~r/\bconvert\b/,
       arities: required..length(types),
       method: method(signature),
       result_handle: with([%{handle: handle}] <- signature.results, do: handle, else: (_ -> nil)),
@@ -376,7 +378,8 @@ defmodule Tenon.Library.Compiler do
       for arity <- arities do
         [one | _] = entries = Enum.filter(group, &(arity in &1.arities))
         vars = Enum.take(one.vars, arity)
-        %{head: vars, calls: for(entry <- entries, do: {entry.key, {:{}, [], vars ++ defaults(entry, arity)}})}
+        calls = for entry <- entries, do: {entry.key, {:{}, [], vars ++ defaults(entry, arity)}}
+        %{head: vars, calls: exact(calls, entries) ++ calls}
       end
 
     %{
@@ -387,6 +390,16 @@ defmodule Tenon.Library.Compiler do
     }
     |> Map.put(:clauses, clauses)
   end
+
+  # If several entries are tried and one converts its arguments, all are tried without conversion first. A parameter that is
+  # only called "convert" costs these tries too.
+  defp exact([_, _ | _] = calls, entries) do
+    if Enum.any?(entries, & &1.converts?),
+      do: for({key, arguments} <- calls, do: {key ||| Overloads.exact(), arguments}),
+      else: []
+  end
+
+  defp exact(_calls, _entries), do: []
 
   defp defaults(entry, arity), do: for({:\\, _, [_var, value]} <- Enum.drop(entry.head, arity), do: value)
 

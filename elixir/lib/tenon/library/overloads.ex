@@ -4,6 +4,10 @@ defmodule Tenon.Library.Overloads do
 
   import Bitwise
 
+  # In a key: arguments are not converted. c_src/call.c has the same bit.
+  @exact 1 <<< 56
+  def exact, do: @exact
+
   @doc "Calls the first entry that fits. `calls` has the key and the arguments of each."
   def call(module, calls, reasons \\ [])
 
@@ -22,6 +26,8 @@ defmodule Tenon.Library.Overloads do
 
   def call(module, [], [{key, _} | _] = reasons) do
     {name, _params} = Enum.at(module.__tenon_library__().names, index(key))
+    # What was tried without conversion was tried with it, too.
+    reasons = Enum.reject(reasons, fn {key, _} -> (key &&& @exact) != 0 end)
     lines = reasons |> Enum.reverse() |> Enum.map_join(&line(module, name, &1))
     message = "#{name}(): no signature fits the arguments#{lines}"
     {:error, %Tenon.Error{reason: {:mismatch, nil}, function: name, message: message}}
