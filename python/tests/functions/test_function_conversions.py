@@ -235,3 +235,16 @@ def test_refused_at_load():
     }.items():
         with pytest.raises(ImportError, match=reason):
             load(module([entry(signature)]))
+
+
+def test_overloads_are_tried_without_conversion_first():
+    source = """
+        #include <tenon/function.h>
+        static tenon_status one(tenon_call *call) { return tenon_return_int(call, 0, 1); }
+        static tenon_status two(tenon_call *call) { return tenon_return_int(call, 0, 2); }
+        TENON_MODULE(overloads, "",
+                     TENON_FUNCTION("f(x: f32[n] convert) -> int", one, ""),
+                     TENON_FUNCTION("f(x: f64[n] convert) -> int", two, ""))
+        """
+    f = tenon.load(build(source, name="converting_overloads")).f
+    assert [f(np.ones(2, dtype)) for dtype in ("f4", "f8", "i4")] == [1, 2, 1]
