@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import sysconfig
@@ -82,6 +83,26 @@ def test_library(tmp_path, generator):
 
 
 @needs_cmake
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform == "win32", reason="the variants are of x86-64")
+def test_variants(tmp_path):
+    """They have the settings of the module, are installed with it, and are loaded. Those of other processors are left out."""
+    commands = (
+        "tenon_add_module(plain plain.c VARIANTS x86-64-v2 sve)\n"
+        "target_compile_definitions(plain PRIVATE ANSWER=7)\n"
+        "tenon_install_module(plain DESTINATION there)\n"
+    )
+    code = ANSWER.replace("NAME", "plain").replace("42", "ANSWER")
+    check(*project(tmp_path, commands, plain_dot_c=code), f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'installed'}")
+    check("cmake", "--build", tmp_path / "build", "--target", "plain")
+    check("cmake", "--install", tmp_path / "build")
+    files = sorted(file.name for file in (tmp_path / "installed/there").iterdir())
+    assert files == ["plain.tenon", "plain.x86-64-v2.tenon"]
+    plain = tenon.load(tmp_path / "installed/there/plain.tenon")
+    assert (plain.answer(), plain.__variant__) == (7, "x86-64-v2")
+    assert exported(tmp_path / "installed/there/plain.x86-64-v2.tenon") == ["tenon_module_v1"]
+
+
+@needs_cmake
 @needs_headers
 def test_extensions_share_one_bridge(tmp_path):
     commands = "tenon_add_module(first first.c PYTHON)\ntenon_add_module(second second.cpp PYTHON)\n"
@@ -137,6 +158,9 @@ def test_entry_point():
         ("tenon_add_module(two-words a.c)", "NONE", "got the name 'two-words'. Use letters"),
         ("tenon_add_module(alone)", "NONE", "(alone): expected at least one source, as in tenon_add_module(alone alone.c)"),
         ("add_custom_target(twice)\ntenon_add_module(twice a.c)", "NONE", "(twice): there is already a target of this name"),
+        ("tenon_add_module(k a.c VARIANTS avx2)", "C", "(k): 'avx2' is not a variant. The variants are x86-64-v2"),
+        ("tenon_install_module(k DESTINATION a)", "C", "there is no target k. Call tenon_add_module(k"),
+        ("tenon_add_module(k a.c)\ntenon_install_module(k)", "C", "(k): expected DESTINATION and a folder"),
         ("tenon_add_module(k a.c PYHTON)", "C", "(k): 'PYHTON' is not an option. The options are PYTHON, CUDA and VARIANTS"),
         ("tenon_add_module(k a.cu)", "NONE", "(k): 'a.cu' is CUDA source. Add the option CUDA"),
         ("tenon_add_module(k a.cu CUDA)", "NONE", "no CUDA compiler was found. Install the CUDA toolkit, or set"),

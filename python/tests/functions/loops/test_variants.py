@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from building import build, run_python, tenon
+from building import ROOT, build, run_python, tenon
 
 if sys.platform == "win32" or platform.machine() not in ("x86_64", "aarch64"):
     pytest.skip("there are no variants for this machine", allow_module_level=True)
@@ -137,3 +137,15 @@ def test_compile_variants(tmp_path):
     failed = compile_("--variants", FOREIGN)  # the compiler does not know it
     assert failed.returncode == 1 and FOREIGN.partition("-")[0] in failed.stderr
     assert sorted(os.listdir(tmp_path)) == ["kernels.c", "kernels.so"]
+
+
+def test_the_example(tmp_path):
+    """Its steps give what NumPy gives, and it draws a picture."""
+    pytest.importorskip("numpy")
+    script = ROOT / "examples/loops/steps.py"
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(tenon.__file__)), "TENON_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, str(script), "32", "steps.svg"], env=environment, cwd=tmp_path, capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    assert "1: a plain loop" in done.stdout and "3: parallel" in done.stdout
+    assert "3: parallel" in (tmp_path / "steps.svg").read_text()
