@@ -62,6 +62,8 @@ static kind kind_of(uint32_t number)
         return kind::handle;
     case TENON_KIND_TENSORS:
         return kind::tensors;
+    case TENON_KIND_CALLABLE:
+        return kind::callable;
     case TENON_KIND_UINT:
         return kind::uinteger;
     case TENON_KIND_COMPLEX:
@@ -121,7 +123,7 @@ static void compare_item(const std::string &text, const tenon_signature *signatu
     const std::pair<const char *, std::pair<long, long>> all[] = {
         {"kind", {static_cast<long>(kind_of(core->kind)), static_cast<long>(ours.kind)}},
         {"name", {1, is(core->name, ours.name, ours.name_length)}},
-        {"handle", {1, is(core->handle, ours.class_name, ours.class_length)}},
+        {"handle", {1, core->kind == TENON_KIND_CALLABLE || is(core->handle, ours.class_name, ours.class_length)}},
         {"optional", {(core->flags & TENON_PARAMETER_OPTIONAL) != 0, ours.optional}},
         {"default", {(core->flags & TENON_PARAMETER_DEFAULT) != 0, ours.defaulted}},
         {"kept", {(core->flags & TENON_PARAMETER_KEEP) != 0, ours.kept}},

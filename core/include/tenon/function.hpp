@@ -28,9 +28,10 @@
 //   str, bytes, strs    tenon::text, tenon::bytes, tenon::texts; or const char *, std::string, std::string_view
 //   ints, floats        tenon::in<int64_t, 1>, tenon::in<double, 1>; or std::vector, std::span
 //   dtype               tenon_dtype
+//   callable('(x: f64[n]) -> float')   tenon::callback<double(tenon::in<double, 1>)>, which the function calls
 //   self, handle('C')   C &, C *, tenon::object<C>; C, which is a copy; a std::shared_ptr: see TENON_CPP_TYPE_SHARED
 //
-// An argument that may be None ("?") is a std::optional or a tenon::optional. Arrays, text, bytes, texts, C * and
+// An argument that may be None ("?") is a std::optional or a tenon::optional. Arrays, text, bytes, texts, callbacks, C * and
 // object<C> do not need one: they are falsy if the argument was not given.
 //
 // Results are the parameters after these, in the order of the signature: tenon::out<float, 1> for a tensor,

@@ -38,6 +38,8 @@ template <class Type, kind Kind, bool Contiguous> Type read_given(tenon_call *ca
         return Type(*value.as.view, Contiguous);
     else if constexpr (Kind == kind::tensors)
         return Type(static_cast<const tenon_view *>(value.as.list.data), value.as.list.length, Contiguous);
+    else if constexpr (Kind == kind::callable)
+        return Type(call, index);
     else if constexpr (Kind == kind::number)
         return static_cast<Type>(value.as.number);
     else if constexpr (Kind == kind::boolean)

@@ -3,6 +3,7 @@
 #define TENON_CPP_MATCH_HPP
 
 #include <tenon/cpp/array.hpp>
+#include <tenon/cpp/callback.hpp>
 #include <tenon/cpp/numbers.hpp>
 #include <tenon/cpp/parsed.hpp>
 #include <tenon/cpp/values.hpp>
@@ -337,6 +338,71 @@ template <class Parameter, class Class> constexpr fault find_argument_fault(cons
     return found;
 }
 
+// The signature of an argument that is a callable: signature.hpp.
+constexpr signature parse_callable(const slot &item);
+
+// An argument or a result of a callback.
+template <class Type> constexpr fault find_callback_fault(const slot &s, bool is_result)
+{
+    using Array = array_of<Type>;
+    const tenon_dtype unknown[max_variables]{};
+    switch (s.kind) {
+    case kind::tensor:
+        if (Array::is != role::rw && Array::is != role::out && (s.written || Array::is != role::in) &&
+            (s.written || Array::is != role::kept))
+            return fault::kind;
+        if constexpr (std::is_void<typename Array::element>::value)
+            return fault::dtype;
+        else
+            return find_array_fault<typename Array::element, Array::rank>(s, unknown);
+    case kind::text:
+        return is_chars<Type> || (!is_result && is_text<Type>) ? fault::none : fault::kind;
+    default:
+        return takes<Type>(s.kind) ? fault::none : fault::kind;
+    }
+}
+
+template <class Return, size_t... Index>
+constexpr fault find_callback_results(const signature &s, std::index_sequence<Index...>)
+{
+    fault found = fault::none;
+    ((found = found != fault::none
+                  ? found
+                  : find_callback_fault<typename std::tuple_element<Index, Return>::type>(s.result[Index], true)),
+     ...);
+    return found;
+}
+
+// A Type for an argument that is a callable.
+template <class Type> struct callback_of : std::false_type {
+    static constexpr fault find(const slot &)
+    {
+        return fault::kind;
+    }
+};
+template <class Return, class... Argument> struct callback_of<callback<Return(Argument...)>> : std::true_type {
+    static constexpr fault find(const slot &item)
+    {
+        const signature s = parse_callable(item);
+        constexpr int count = std::is_void<Return>::value     ? 0
+                              : tuple_size<Return>::value > 1 ? tuple_size<Return>::value
+                                                              : 1;
+        if (s.parameters != static_cast<int>(sizeof...(Argument)) || s.results != count)
+            return fault::kind;
+        fault found = fault::none;
+        int i = 0;
+        ((found = found != fault::none ? found : find_callback_fault<bare<Argument>>(s.parameter[i], false), i++), ...);
+        (void)i;
+        if (found != fault::none)
+            return found;
+        if constexpr (count > 1)
+            return find_callback_results<Return>(s, std::make_index_sequence<static_cast<size_t>(count)>());
+        else if constexpr (count == 1)
+            return find_callback_fault<Return>(s.result[0], true);
+        return fault::none;
+    }
+};
+
 // A Parameter of the C++ function for an argument.
 template <class Parameter> constexpr fault find_fault(const slot &s, const tenon_dtype *types)
 {
@@ -357,6 +423,8 @@ template <class Parameter> constexpr fault find_fault(const slot &s, const tenon
             return find_argument_fault<Parameter, Class>(s);
         return fault::kind;
     }
+    if (s.kind == kind::callable)
+        return is_optional<Type> ? fault::kind : callback_of<Type>::find(s);
     if (s.kind == kind::integer && s.choices > 0 && std::is_enum<Value>::value)
         return s.optional && !is_optional<Type> ? fault::kind : fault::none;
     if (s.optional && !is_optional<Type> && !is_nullable<Type>)

@@ -25,7 +25,8 @@ enum class kind : unsigned char {
     bytes,
     texts,
     dtype,
-    tensors
+    tensors,
+    callable
 };
 
 // A parameter or a result.
@@ -48,7 +49,7 @@ struct slot {
     tenon_dtype dtype; // if `type` is -1: the only dtype; of a dtype: the default. Its bits are 0 without one
     const char *name;  // NULL for a result without a name
     int name_length;
-    const char *class_name; // of a handle
+    const char *class_name; // of a handle; of a callable, its signature
     int class_length;
     int choices;  // the number of alternatives of an enum, or of a choice of integers
     int length;   // of ints[N] and floats[N]: N; otherwise 0

@@ -15,20 +15,24 @@ namespace impl TENON__HIDDEN
 
 constexpr kind find_kind(const word &w)
 {
-    return w.is("int")       ? kind::integer
-           : w.is("float")   ? kind::number
-           : w.is("bool")    ? kind::boolean
-           : w.is("str")     ? kind::text
-           : w.is("ints")    ? kind::integers
-           : w.is("floats")  ? kind::numbers
-           : w.is("handle")  ? kind::handle
-           : w.is("uint")    ? kind::uinteger
-           : w.is("complex") ? kind::complex
-           : w.is("bytes")   ? kind::bytes
-           : w.is("strs")    ? kind::texts
-           : w.is("dtype")   ? kind::dtype
-                             : kind::none;
+    return w.is("int")        ? kind::integer
+           : w.is("float")    ? kind::number
+           : w.is("bool")     ? kind::boolean
+           : w.is("str")      ? kind::text
+           : w.is("ints")     ? kind::integers
+           : w.is("floats")   ? kind::numbers
+           : w.is("handle")   ? kind::handle
+           : w.is("callable") ? kind::callable
+           : w.is("uint")     ? kind::uinteger
+           : w.is("complex")  ? kind::complex
+           : w.is("bytes")    ? kind::bytes
+           : w.is("strs")     ? kind::texts
+           : w.is("dtype")    ? kind::dtype
+                              : kind::none;
 }
+
+// The signature of an argument that is a callable, as that of a function. Its names are not valid.
+constexpr signature parse_callable(const slot &item);
 
 // Parses a signature from left to right.
 struct parser : tensor_parser {
@@ -86,6 +90,18 @@ struct parser : tensor_parser {
         item.class_name = w.start;
         item.class_length = w.length;
         return (w.length > 0 || fail(w.at)) && expect(')');
+    }
+
+    constexpr bool callable_type(slot &item)
+    {
+        word w{};
+        if (in_result)
+            return fail(at);
+        if (!expect('(') || !quoted(w))
+            return false;
+        item.class_name = w.start;
+        item.class_length = w.length;
+        return (parse_callable(item).ok || fail(w.at)) && expect(')');
     }
 
     constexpr bool list_length(slot &item)
@@ -175,6 +191,8 @@ struct parser : tensor_parser {
             next_word();
         if (item.kind == kind::handle) {
             ok = handle_type(item);
+        } else if (item.kind == kind::callable) {
+            ok = callable_type(item);
         } else if (item.kind == kind::dtype) {
             ok = !accept('(') || dtype_variable(item);
         } else if (listed) {
@@ -673,6 +691,36 @@ constexpr signature parse(const char *text)
     parser p(text, out);
     out.ok = p.all();
     out.position = out.ok ? 0 : p.mistake;
+    return out;
+}
+
+// Whether a callback may have this argument or result.
+constexpr bool fits_callback(const slot &item, bool is_result)
+{
+    bool simple = item.kind == kind::integer || item.kind == kind::number || item.kind == kind::boolean ||
+                  item.kind == kind::text || (item.kind == kind::tensor && !is_result);
+    return simple && !item.optional && !item.defaulted && !item.kept;
+}
+
+constexpr signature parse_callable(const slot &item)
+{
+    enum { longest = 1023 };
+    char named[longest + 1]{}; // a function needs a name
+    signature out{};
+    int from = 0;
+    while (from < item.class_length && is_space(item.class_name[from]))
+        from++;
+    if (from == item.class_length || item.class_name[from] != '(' || item.class_length > longest - 1)
+        return out;
+    named[0] = 'f';
+    for (int i = from; i < item.class_length; i++)
+        named[i - from + 1] = item.class_name[i];
+    parser p(named, out);
+    out.ok = p.all() && !p.keyword_only;
+    for (int i = 0; i < out.parameters; i++)
+        out.ok = out.ok && fits_callback(out.parameter[i], false);
+    for (int i = 0; i < out.results; i++)
+        out.ok = out.ok && fits_callback(out.result[i], true);
     return out;
 }
 

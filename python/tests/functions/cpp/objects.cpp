@@ -218,5 +218,24 @@ TENON_CPP_MODULE(objects, "Objects by value and in shared pointers.",
     TENON_CPP("view(data: bytes?) -> int", [](std::optional<std::string_view> data) { return data ? data->size() : 77; }, nullptr),
     TENON_CPP("split(text: str, by: str = ',') -> strs", split, nullptr),
     TENON_CPP("join(parts: strs) -> str", join, nullptr),
+    TENON_CPP("apply(f: callable('(x: f64[n], i: int, s: str, b: bool) -> float'), x: f64[n]) -> float",
+              [](tenon::callback<double(tenon::in<double, 1>, int, std::string_view, bool)> f, tenon::in<double, 1> x) {
+                  return f(x, 3, "text", true) + f(x, -1, "", false);
+              },
+              nullptr),
+    TENON_CPP("fill(f: callable('(y: f32[n] rw)'), n: int) -> f32[n]",
+              [](const tenon::callback<void(tenon::out<float, 1>)> &f, int, tenon::out<float, 1> y) { f(y); }, nullptr),
+    TENON_CPP("ask(f: callable('() -> int, str')? = None) -> str",
+              [](tenon::callback<std::pair<int8_t, std::string>()> f) {
+                  return f ? f().second + std::to_string(f().first) : "nothing";
+              },
+              nullptr),
+    TENON_CPP("each(x: T[n], f: callable('(x: float) -> float')) -> T[n] where T = f32|f64",
+              [](auto x, tenon::callback<double(double)> f, auto y) {
+                  using element = typename decltype(y)::value_type;
+                  for (int64_t i = 0; i < x.size(); i++)
+                      y(i) = static_cast<element>(f(static_cast<double>(x(i))));
+              },
+              nullptr),
     TENON_CPP("ints(n: int) -> ints", [](int n) { return std::vector<int64_t>(static_cast<size_t>(n), 5); }, nullptr),
     TENON_CPP("floats(n: int) -> floats", [](int n) { return std::vector<double>(static_cast<size_t>(n), 0.5); }, nullptr))

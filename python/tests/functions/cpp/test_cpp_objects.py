@@ -154,3 +154,43 @@ def test_bytes_and_strings(objects):
     assert objects.ints(3) == [5, 5, 5] and objects.ints(0) == [] and objects.floats(2) == [0.5, 0.5]
     with pytest.raises(TypeError):
         objects.join([UserString])
+
+
+# ----------------------------------------------------------------------------------------------------------- callbacks
+
+
+def test_callbacks(objects):
+    x = numpy.arange(8.0)
+    seen = []
+
+    def f(part, i, s, b):
+        seen.append((part, i, s, b))
+        return part.sum()
+
+    assert objects.apply(f, x[::2]) == 24
+    assert [call[1:] for call in seen] == [(3, "text", True), (-1, "", False)]
+    assert seen[0][0].ctypes.data == x.ctypes.data and seen[0][0].tolist() == [0, 2, 4, 6] and not seen[0][0].flags.writeable
+
+    def fill(y):
+        y[:] = 5
+
+    assert objects.fill(fill, 3).tolist() == [5, 5, 5]
+    assert objects.ask(lambda: (7, "a")) == "a7" and objects.ask() == "nothing"
+    for dtype in ("f4", "f8"):
+        assert objects.each(numpy.array([1, 2], dtype), lambda v: v * 1.5).tolist() == [1.5, 3]
+
+
+def test_callbacks_that_fail(objects):
+    calls = []
+
+    def f(*_):
+        calls.append(1)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        objects.apply(f, numpy.zeros(2))
+    assert len(calls) == 1
+    with pytest.raises(OverflowError, match=r"^ask\(\): a callback returned 300, which is outside the range of its C\+\+ type$"):
+        objects.ask(lambda: (300, "a"))
+    with pytest.raises(TypeError):
+        objects.ask(3)
