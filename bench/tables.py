@@ -251,7 +251,7 @@ def sections(results):
     add("Objects", simple(results, "objects", title="ns"),
         "Each row compares two ways to do the same: a method beside a function, results with names beside results without, a "
         "new vector beside one that has an array to follow, and a kept argument beside `tenon_py_import`.")
-    add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
+    add("Loops inside a function", simple(results, "loops", title="loop"),
         "Tenon's figures include the whole call; raw C is called by ctypes with an address that was read before. A dense "
         "loop follows the data pointer; a strided one reads every second element with `tenon_at`.")
     add("Sizes", simple(results, "sizes", title="owned import and release"),

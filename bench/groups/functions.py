@@ -1,5 +1,6 @@
 """Whole functions: six elements for the call's own cost, long vectors for the loops."""
 from groups.arrays import make, pick
+from groups.parallel_loops import parallel_rows
 
 
 def close(answer, expected):
@@ -48,7 +49,7 @@ def functions_group(session):
 
 
 def loops_group(session):
-    """A sum over 65,536 elements, dense and every second one: Tenon's accessors beside raw pointers."""
+    """A sum over 65,536 elements, dense and every second one: Tenon's accessors beside raw pointers. Then parallel loops."""
     import numpy
 
     import peer_builds
@@ -56,7 +57,7 @@ def loops_group(session):
         return
     functions = dict(session.contenders(only=("tenon",)))["tenon"]
     raw = peer_builds.peer("c").raw_loops(session.folder / "c")
-    session.say(total=6)
+    session.say(total=6)  # those of parallel_rows come later
     for dtype, code in (("f32", "f4"), ("i64", "i8"), ("u8", "u1")):
         array = numpy.ones(1 << 17, code)
         for way, x in (("dense", array[: 1 << 16]), ("strided", array[::2])):
@@ -66,3 +67,4 @@ def loops_group(session):
                 "tenon": (functions[operation], [x]),
                 "raw C": (raw[operation], [x.ctypes.data, x.size, *step]),
             }, check=lambda a: a == 1 << 16)
+    parallel_rows(session)
