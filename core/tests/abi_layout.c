@@ -283,7 +283,7 @@ FIELD(tenon_kept, reserved, 4, 4);
 FIELD(tenon_kept, view, 8, 8);
 FIELD(tenon_kept, release, 16, 8);
 
-SIZE(tenon_host, 136);
+SIZE(tenon_host, 144);
 FIELD(tenon_host, size, 0, 4);
 FIELD(tenon_host, minor, 4, 4);
 FIELD(tenon_host, name, 8, 8);
@@ -302,6 +302,7 @@ FIELD(tenon_host, result_list, 104, 8);
 FIELD(tenon_host, parallel, 112, 8);
 FIELD(tenon_host, result_push, 120, 8);
 FIELD(tenon_host, callback, 128, 8);
+FIELD(tenon_host, for_each, 136, 8);
 
 SIZE(tenon_function, 64);
 FIELD(tenon_function, signature, 0, 8);

@@ -166,6 +166,13 @@ tenon_status tenon__refuse_overlap(const tenon_bindings *b, const char *first, c
 tenon_status tenon__check_list_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
                                         tenon_error *err);
 
+/* Broadcast the tensors that begin with the batch of the signature, and bind its name. If `frame` is not NULL, they become the
+ * arguments of its call; otherwise this only finds out whether they can be. The arguments match their specs.
+ *
+ * Errors: TENON_ESHAPE, TENON_EOVERFLOW, TENON_ENOMEM. */
+tenon_status tenon__broadcast_arguments(const tenon_signature *s, const tenon_value *args, tenon_frame *frame,
+                                        tenon_bindings *b, tenon_error *err);
+
 /* Compile the signatures of the parameters that are callables, and release them. Nothing is left after a failure. */
 tenon_status tenon__compile_callables(const tenon_signature *s, tenon_parameter *params, tenon_error *err);
 void tenon__release_callables(const tenon_signature *s);

@@ -22,6 +22,9 @@ int tenon__frame_convert(tenon_frame *f, uint64_t which);
 /* Report to the client that they were converted. 0, or -1: refused. */
 int tenon__frame_count_conversions(tenon_frame *f, uint64_t which);
 
+/* Whether the shape begins with a batch, "**b". */
+bool tenon__has_batch(const tenon_spec *spec);
+
 /* Match the arguments of a call, and bind the names. Errors as tenon_frame_match. */
 tenon_status tenon__signature_match(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
                                     tenon_error *err);

@@ -989,6 +989,11 @@ typedef struct bound_names {
     uint32_t dims, stars, types;
 } bound_names;
 
+static bool is_named_star(const tenon__spec_dim *dim)
+{
+    return dim->kind == TENON_DIM_BATCH || (dim->kind == TENON_DIM_STAR && dim->slot >= 0);
+}
+
 static bound_names find_bound_names(const tenon_signature *s)
 {
     bound_names bound = {0};
@@ -1003,7 +1008,7 @@ static bound_names find_bound_names(const tenon_signature *s)
         for (int32_t k = 0; spec && k < spec->ndims; k++) {
             if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_NAME)
                 bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
-            else if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_STAR && tenon__code_of(spec)->dims[k].slot >= 0)
+            else if (is_named_star(&tenon__code_of(spec)->dims[k]))
                 bound.stars |= 1u << tenon__code_of(spec)->dims[k].slot;
         }
     }
@@ -1031,10 +1036,10 @@ static tenon_status check_tensor(signature_compiler *c, const tenon_parameter *i
                 "no argument determines '%s': it must be a whole dimension of an argument, or an int parameter",
                 names->dims[tenon__code_of(spec)->ops[i].value]);
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR && tenon__code_of(spec)->dims[i].slot >= 0 &&
-            !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
+        if (is_named_star(&tenon__code_of(spec)->dims[i]) && !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
-                                     "no argument determines '*%s'", names->stars[tenon__code_of(spec)->dims[i].slot]);
+                                     "no argument determines '%s%s'", tenon__has_batch(spec) ? "**" : "*",
+                                     names->stars[tenon__code_of(spec)->dims[i].slot]);
     at += sharing ? (size_t)(sharing - spec->text) : 0; /* the remaining errors are about these attributes */
     if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
         return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' apply only to results and to arguments with 'rw'");
@@ -1059,6 +1064,66 @@ static tenon_status check_dtype_parameter(signature_compiler *c, const tenon_par
     if (item->value.kind == TENON_KIND_DTYPE && !allowed->kinds && !tenon_dtypes_has(allowed, item->value.as.dtype))
         return tenon__parse_fail(&c->p, at, "the default %s is not one of the dtypes of '%s'", item->literal, name);
     return TENON_OK;
+}
+
+/* Refuse a batch that the views of broadcast tensors do not allow. `slot` is that of the signature's batch, or -1. */
+static tenon_status check_batch(signature_compiler *c, const tenon_parameter *item, size_t at, int32_t slot)
+{
+    const tenon_spec *spec = item->spec ? item->spec : item->items;
+    int32_t star = spec ? tenon__code_of(spec)->star : -1;
+    const tenon__spec_dim *dim = star >= 0 ? &tenon__code_of(spec)->dims[star] : NULL;
+    bool of_argument = item >= c->out->params && item < c->out->params + c->out->nparams;
+    uint32_t layout = TENON_SPEC_C | TENON_SPEC_F | TENON_SPEC_DENSE | TENON_SPEC_WRITE;
+    if (!dim || (slot < 0 && dim->kind != TENON_DIM_BATCH))
+        return TENON_OK;
+    if (dim->kind == TENON_DIM_STAR)
+        return dim->slot != slot ? TENON_OK
+                                 : tenon__parse_fail(&c->p, at, "'*%s' and '**%s' cannot be used together",
+                                                     c->out->names.stars[slot], c->out->names.stars[slot]);
+    if (item->items)
+        return tenon__parse_fail(&c->p, at, "a tensor in a list cannot have a batch '**%s'",
+                                 c->out->names.stars[dim->slot]);
+    if (dim->slot != slot)
+        return tenon__parse_fail(&c->p, at, "a signature has one batch: '**%s' or '**%s'", c->out->names.stars[slot],
+                                 c->out->names.stars[dim->slot]);
+    if (of_argument && ((spec->flags & layout) || (item->flags & TENON_PARAMETER_KEEP)))
+        return tenon__parse_fail(
+            &c->p, at,
+            "a batch '**%s' is a view whose strides may be 0: 'c', 'f', 'dense', 'rw' and 'keep' do "
+            "not apply to it",
+            c->out->names.stars[slot]);
+    if (!of_argument && (item->flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF)))
+        return tenon__parse_fail(&c->p, at,
+                                 "a result with a batch '**%s' is made by the host: 'own' and 'of' do not "
+                                 "apply to it",
+                                 c->out->names.stars[slot]);
+    return TENON_OK;
+}
+
+static tenon_status check_batches(signature_compiler *c)
+{
+    tenon_signature *s = c->out;
+    int32_t slot = -1;
+    for (int32_t i = s->nparams - 1; i >= 0; i--) {
+        const tenon_spec *spec = s->params[i].spec;
+        if (!spec || !tenon__has_batch(spec))
+            continue;
+        s->nbatched++;
+        slot = s->batch = tenon__code_of(spec)->dims[0].slot;
+    }
+    s->checks_all |= s->nbatched > 0;
+    tenon_status status = TENON_OK;
+    for (int32_t i = 0; !status && i < s->nparams; i++)
+        status = check_batch(c, &s->params[i], c->starts[i], slot);
+    for (int32_t i = 0; !status && i < s->nresults; i++)
+        status = check_batch(c, &s->results[i], c->starts[TENON_MAX_PARAMETERS + i], slot);
+    for (int32_t i = 0; !status && i < s->nresults && slot >= 0; i++)
+        if ((s->results[i].flags & TENON_PARAMETER_OF) && s->params[s->results[i].owner].spec &&
+            tenon__has_batch(s->params[s->results[i].owner].spec))
+            status = tenon__parse_fail(&c->p, c->starts[TENON_MAX_PARAMETERS + i],
+                                       "'%s' is a batch, so that no result can be of(%s)",
+                                       s->params[s->results[i].owner].name, s->params[s->results[i].owner].name);
+    return status;
 }
 
 static tenon_status check_tensors(signature_compiler *c)
@@ -1139,7 +1204,8 @@ static tenon_status compile_text(const char *text, const entry_grammar *in, sign
         return status;
     out->text = copy_text(&c, start, tenon__end_of_text(&c.p));
     /* An int parameter is a dimension only if it is used as one, which is known after the first pass. */
-    return prior ? check_tensors(&c) : TENON_OK;
+    status = prior ? check_tensors(&c) : TENON_OK;
+    return prior && !status ? check_batches(&c) : status;
 }
 
 static size_t count_of(const char *text, const char *characters)

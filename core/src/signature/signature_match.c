@@ -371,11 +371,13 @@ static void clear_unbound(const tenon_signature *s, tenon_bindings *b)
     }
 }
 
-/* Check what concerns all arguments together: the conditions, and memory that is written to. */
-static tenon_status check_together(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
-                                   tenon_error *err)
+/* Check what concerns all arguments together: the conditions, the batch, and memory that is written to. `frame` may be NULL. */
+static tenon_status check_together(const tenon_signature *s, const tenon_value *args, tenon_frame *frame,
+                                   tenon_bindings *b, tenon_error *err)
 {
     tenon_status status = s->nconditions ? tenon__check_conditions(s, args, b, err) : TENON_OK;
+    if (!status && s->nbatched)
+        status = tenon__broadcast_arguments(s, args, frame, b, err);
     if (status || !s->nwritten)
         return status;
     if (s->nlists)
@@ -389,7 +391,8 @@ static tenon_status check_together(const tenon_signature *s, const tenon_value *
  *
  * Errors: those of tenon_spec_check and tenon__check_conditions, and TENON_EOVERLAP. */
 MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
-                                          const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
+                                          const argument_phrases *phrases, tenon_frame *frame, tenon_bindings *b,
+                                          tenon_error *err)
 {
     tenon_bindings_reset(b, &s->names);
     b->function = s->name;
@@ -404,20 +407,21 @@ MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t coun
     b->argument = b->object = NULL;
     if (!s->checks_all || count < s->nparams)
         return TENON_OK;
-    return check_together(s, args, b, err);
+    return check_together(s, args, frame, b, err);
 }
 
 /* The same, not inline. */
 static tenon_status match_some_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
-                                         const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
+                                         const argument_phrases *phrases, tenon_frame *frame, tenon_bindings *b,
+                                         tenon_error *err)
 {
-    return match_arguments(s, count, args, phrases, b, err);
+    return match_arguments(s, count, args, phrases, frame, b, err);
 }
 
 tenon_status tenon__signature_match(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
                                     tenon_error *err)
 {
-    return match_some_arguments(signature, signature->nparams, args, NULL, bindings, err);
+    return match_some_arguments(signature, signature->nparams, args, NULL, NULL, bindings, err);
 }
 
 static bool may_convert(const tenon_frame *f)
@@ -435,7 +439,7 @@ static int refuse_arguments(tenon_frame *f, int32_t count)
     for (int32_t i = 0; i < count; i++) /* the host may not have set the others */
         objects[i] = f->client->describe(f, i);
     argument_phrases phrases = {objects, f->client->format_dtype, f, may_convert(f)};
-    if (!match_some_arguments(s, count, f->args, &phrases, &f->bindings,
+    if (!match_some_arguments(s, count, f->args, &phrases, NULL, &f->bindings,
                               &err)) /* `describe` ran code that changed an argument */
         tenon_error_set_in(&err, TENON_EFAILED, s->name, "the arguments changed while they were matched");
     f->client->refuse(f, TENON_REFUSED_ARGUMENT, -1, &err);
@@ -455,7 +459,7 @@ static MATCH_NOINLINE int match_converted(tenon_frame *f)
             which |= UINT64_C(1) << i;
     if (tenon__frame_convert(f, which))
         return -1;
-    if (match_some_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+    if (match_some_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL))
         return refuse_arguments(f, s->nparams);
     f->call.results = f->results;
     f->call.types = f->bindings.types;
@@ -466,7 +470,7 @@ static MATCH_NOINLINE int match_converted(tenon_frame *f)
 int tenon_frame_match(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
-    if (match_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+    if (match_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL))
         return match_converted(f);
     f->call.results = f->results;
     f->call.types = f->bindings.types;
@@ -493,7 +497,7 @@ bool tenon_frame_try_match(tenon_frame *f)
     for (int32_t i = 0; i < s->nparams; i++)
         if (clearly_differs(s, &s->params[i], &f->args[i]))
             return false;
-    if (match_some_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+    if (match_some_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL))
         return false;
     f->call.results = f->results;
     f->call.types = f->bindings.types;
@@ -503,7 +507,7 @@ bool tenon_frame_try_match(tenon_frame *f)
 bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
 {
     const argument_phrases converting = {.converts = may_convert(f)};
-    if (!match_some_arguments(f->signature, index, f->args, &converting, &f->bindings, NULL))
+    if (!match_some_arguments(f->signature, index, f->args, &converting, NULL, &f->bindings, NULL))
         return false;
     refuse_arguments(f, index);
     return true;
@@ -666,7 +670,7 @@ static tenon_status compute_result(const tenon_signature *s, int32_t index, cons
             status = tenon_error_set_in(err, TENON_EINVAL, s->name, "result %d is not a list", index);
         else if (dim->kind == TENON_DIM_STAR && dim->slot < 0)
             status = item_star(s, index, item, ndim, shape, err);
-        else if (dim->kind == TENON_DIM_STAR)
+        else if (dim->kind == TENON_DIM_STAR || dim->kind == TENON_DIM_BATCH)
             status = result_star(s, index, dim->slot, b, ndim, shape, err);
         else if (*ndim == TENON_MAX_NDIM)
             status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
@@ -784,7 +788,8 @@ tenon_status tenon_signature_dim(const tenon_signature *signature, int32_t item,
                                   spec->ndims - 1, index);
     const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[index];
     out->kind = dim->kind;
-    out->slot = dim->kind == TENON_DIM_NAME || dim->kind == TENON_DIM_STAR ? dim->slot : -1;
+    bool named = dim->kind == TENON_DIM_NAME || dim->kind == TENON_DIM_STAR || dim->kind == TENON_DIM_BATCH;
+    out->slot = named ? dim->slot : -1;
     out->number = dim->kind == TENON_DIM_NUMBER ? dim->number : 0;
     out->text = spec->text + dim->at;
     out->length = dim->length;

@@ -206,14 +206,19 @@ static tenon_status parse_dim(tensor_parser *t)
     tenon__spec_dim dim = {.at = (int32_t)(at - t->start), .first = tenon__code_in(spec)->nops};
     tenon_status status = TENON_OK;
     if (tenon__accept(p, '*')) {
+        bool batch = tenon__accept(p, '*');
         tenon__word w = tenon__parse_word(p);
         bool anonymous = tenon__word_is(w, "_");
         if (!anonymous && (w.length == 0 || *w.start < 'a' || *w.start > 'z'))
             return tenon__parse_fail(p, w.at, "expected a name after '*'");
+        if (batch && (anonymous || !p->in_signature))
+            return tenon__parse_fail(p, at, anonymous ? "a batch needs a name: '**b'" : "only a signature has batches");
+        if (batch && spec->ndims)
+            return tenon__parse_fail(p, at, "a batch is at the beginning of a shape: f32[**b, n]");
         if (tenon__code_in(spec)->star >= 0)
             return tenon__parse_fail(p, at, "a shape has at most one '*'");
         tenon__code_in(spec)->star = spec->ndims;
-        dim.kind = TENON_DIM_STAR;
+        dim.kind = batch ? TENON_DIM_BATCH : TENON_DIM_STAR;
         dim.slot = -1;
         if (!anonymous)
             status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);

@@ -62,6 +62,10 @@ static misfit bind_shape(const tenon_spec *spec, const tenon_view *view, tenon_b
             fits = view->shape[at] == dim->number;
         } else if (dim->kind == TENON_DIM_EXPRESSION) {
             fits = tenon__spec_evaluate(spec, dim, b, &value, &unbound) && value == view->shape[at];
+        } else if (dim->kind == TENON_DIM_BATCH) { /* of an argument it is broadcast later; `out` has its shape */
+            fits = !(b->stars_bound >> dim->slot & 1) ||
+                   bind_star(dim->slot, more + 1, view->ndim ? view->shape + at : NULL, b);
+            at += more;
         } else if (dim->kind == TENON_DIM_STAR) {
             fits = dim->slot < 0 || bind_star(dim->slot, more + 1, view->ndim ? view->shape + at : NULL, b);
             at += more;
@@ -300,11 +304,12 @@ static void refuse_expression(tenon__message *m, const tenon_spec *spec, const t
     *status = known ? TENON_ESHAPE : TENON_EOVERFLOW;
 }
 
-static void refuse_star(tenon__message *m, int32_t slot, int32_t count, const int64_t *sizes, const tenon_bindings *b)
+static void refuse_star(tenon__message *m, const char *star, int32_t slot, int32_t count, const int64_t *sizes,
+                        const tenon_bindings *b)
 {
-    tenon__text_add(&m->text, "*%s is ", b->names->stars[slot]);
+    tenon__text_add(&m->text, "%s%s is ", star, b->names->stars[slot]);
     tenon__text_add_list(&m->text, count, count ? sizes : NULL);
-    tenon__text_add(&m->text, ", but *%s = ", b->names->stars[slot]);
+    tenon__text_add(&m->text, ", but %s%s = ", star, b->names->stars[slot]);
     tenon__text_add_list(&m->text, b->star_ndims[slot], b->stars[slot]);
     add_from(m, b->stars_from[slot]);
 }
@@ -332,8 +337,9 @@ static tenon_status check_shape(const tenon_spec *spec, const tenon_view *view, 
     }
     tenon__message_begin(&m, b);
     message_colon(&m, b);
-    if (dim->kind == TENON_DIM_STAR) {
-        refuse_star(&m, dim->slot, view->ndim - (spec->ndims - 1), view->ndim ? view->shape + found.dim : NULL, b);
+    if (dim->kind == TENON_DIM_STAR || dim->kind == TENON_DIM_BATCH) {
+        refuse_star(&m, dim->kind == TENON_DIM_BATCH ? "**" : "*", dim->slot, view->ndim - (spec->ndims - 1),
+                    view->ndim ? view->shape + found.dim : NULL, b);
         return tenon__message_end(&m, status, err);
     }
     tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but ", found.at, view->shape[found.at]);

@@ -62,10 +62,10 @@ static int compare_results(const tenon__py_frame *f, int32_t first)
     return 0;
 }
 
-static const tenon_py_borrowed *argument_borrow(const tenon__py_frame *f, int32_t i)
+tenon_py_borrowed *tenon__py_argument_borrow(const tenon__py_frame *f, int32_t index)
 {
-    return f->base.args[i].kind == TENON_KIND_TENSOR
-               ? (const tenon_py_borrowed *)(const void *)tenon_frame_given_view(&f->base, i) /* its first member */
+    return f->base.args[index].kind == TENON_KIND_TENSOR
+               ? (tenon_py_borrowed *)(uintptr_t)tenon_frame_given_view(&f->base, index) /* its first member */
                : NULL;
 }
 
@@ -73,7 +73,7 @@ static int check_gradients(tenon__py_frame *f)
 {
     f->checks.no_forward_ad = false;
     for (int32_t i = 0; i < f->function->signature->nparams; i++) {
-        const tenon_py_borrowed *borrowed = argument_borrow(f, i);
+        const tenon_py_borrowed *borrowed = tenon__py_argument_borrow(f, i);
         if (borrowed && tenon__py_check_argument_gradient(f, i, f->argument_objects[i], borrowed) < 0)
             return -1;
     }
@@ -88,7 +88,7 @@ static int compare_memory(const tenon__py_frame *f)
     const tenon_signature *s = f->function->signature;
     int32_t count = 0;
     for (int32_t i = 0; i < s->nparams; i++) {
-        const tenon_py_borrowed *borrowed = argument_borrow(f, i);
+        const tenon_py_borrowed *borrowed = tenon__py_argument_borrow(f, i);
         count += borrowed != NULL;
         if (!borrowed || tenon__py_is_unchanged(f->argument_objects[i], borrowed))
             continue;

@@ -46,15 +46,15 @@ static PyObject *described_step(const void *from, int32_t index)
 /* (kind, text, name, code) */
 static PyObject *described_dimension(const void *from, int32_t index)
 {
-    static const char *const kinds[] = {"any", "number", "name", "star", "expression", "unknown"};
+    static const char *const kinds[] = {"any", "number", "name", "star", "expression", "unknown", "batch"};
     const described_tensor *t = from;
     described_dim d = {.names = t->names};
     tenon_error err;
     if (tenon_signature_dim(t->signature, t->item, index, &d.dim, &err))
         return tenon_py_raise(&err);
-    const char *name = d.dim.kind == TENON_DIM_NAME                     ? t->names->dims[d.dim.slot]
-                       : d.dim.kind != TENON_DIM_STAR || d.dim.slot < 0 ? NULL
-                                                                        : t->names->stars[d.dim.slot];
+    const char *name = d.dim.slot < 0                 ? NULL
+                       : d.dim.kind == TENON_DIM_NAME ? t->names->dims[d.dim.slot]
+                                                      : t->names->stars[d.dim.slot];
     return Py_BuildValue("(sNzN)", kinds[d.dim.kind], PyUnicode_FromStringAndSize(d.dim.text, d.dim.length), name,
                          described_tuple(d.dim.ncode, described_step, &d));
 }

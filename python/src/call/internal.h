@@ -286,6 +286,10 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *re
  * an exception. */
 int tenon__py_end_uses(tenon__py_frame *f);
 
+/* The borrow of tensor argument `index`, or NULL if it was not passed. Its view is the caller's; that of the call may be
+ * broadcast. */
+tenon_py_borrowed *tenon__py_argument_borrow(const tenon__py_frame *f, int32_t index);
+
 /* Look at the tensor arguments, `out` and the results again: 0 if all are as they were borrowed, else -1 with an exception. */
 int tenon__py_check_changed_arguments(tenon__py_frame *f);
 

@@ -4,8 +4,8 @@
 tenon__py_holder *tenon__py_hold_argument(tenon__py_frame *f, int32_t index)
 {
     const char *name = f->function->signature->params[index].name;
-    const tenon_view *view = f->base.args[index].as.view;
-    tenon_py_borrowed *borrowed = (tenon_py_borrowed *)(uintptr_t)view; /* its first member */
+    tenon_py_borrowed *borrowed = tenon__py_argument_borrow(f, index);
+    const tenon_view *view = &borrowed->view;
     tenon__py_holder *holder = tenon__py_hold_borrowed(f->argument_objects[index], borrowed);
     if (!holder) {
         tenon__py_name_argument(f->function, name, f->argument_objects[index]);

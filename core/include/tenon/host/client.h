@@ -117,7 +117,7 @@ typedef struct tenon_client {
     .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push,                      \
     .result_bytes = tenon_frame_host_result_bytes, .result_list = tenon_frame_host_result_list,                        \
     .callback = tenon_frame_host_callback, .cancelled = tenon_frame_host_cancelled,                                    \
-    .parallel = tenon_frame_host_parallel
+    .parallel = tenon_frame_host_parallel, .for_each = tenon_frame_host_for_each
 /* clang-format on */
 
 TENON_API tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length);
@@ -127,6 +127,10 @@ TENON_API const tenon_view *tenon_frame_host_result_push(tenon_call *call, int32
                                                          int32_t ndim, const int64_t *shape);
 TENON_API tenon_status tenon_frame_host_callback(tenon_call *call, int32_t index, const tenon_value *args,
                                                  tenon_value *results);
+TENON_API tenon_status tenon_frame_host_for_each(tenon_call *call, int32_t count, const size_t *sizes, int64_t grain,
+                                                 tenon_status (*body)(void *context, void *const *data,
+                                                                      const int64_t *steps, int64_t count),
+                                                 void *context);
 TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
                                                       void (*destroy)(void *object));
 TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);

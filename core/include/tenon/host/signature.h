@@ -119,6 +119,8 @@ typedef struct tenon_signature {
     int32_t nserial;    /* parameters that are TENON_PARAMETER_SERIAL */
     int32_t ncallables; /* parameters that are callables */
     int32_t nconverted; /* parameters that are TENON_PARAMETER_CONVERT */
+    int32_t nbatched;   /* tensor parameters that begin with a batch "**b" */
+    int32_t batch;      /* if nbatched is not 0: the slot of the batch in names.stars; a signature has one */
     int32_t role;       /* TENON_ROLE_… */
     bool has_self;      /* parameter 0 is the object of a method or a property */
     bool named_results; /* all have a name, or none */
@@ -176,7 +178,8 @@ enum {
     TENON_DIM_NAME,       /* "n", which the first argument that has it binds */
     TENON_DIM_STAR,       /* "*b", any number of dimensions; "*_", whose slot is -1 */
     TENON_DIM_EXPRESSION, /* "2 * n + 1" */
-    TENON_DIM_UNKNOWN     /* "?" of a result: the function decides */
+    TENON_DIM_UNKNOWN,    /* "?" of a result: the function decides */
+    TENON_DIM_BATCH       /* "**b", any number of dimensions, which are broadcast; the first of its shape */
 };
 
 enum {
@@ -196,8 +199,9 @@ typedef struct tenon_dimension_op {
 } tenon_dimension_op;
 
 typedef struct tenon_dimension {
-    int32_t kind;     /* TENON_DIM_… */
-    int32_t slot;     /* TENON_DIM_NAME: an index of tenon_names.dims; TENON_DIM_STAR: of its stars; otherwise -1 */
+    int32_t kind; /* TENON_DIM_… */
+    int32_t
+        slot; /* TENON_DIM_NAME: an index of tenon_names.dims; TENON_DIM_STAR and TENON_DIM_BATCH: of its stars; otherwise -1 */
     int64_t number;   /* TENON_DIM_NUMBER */
     const char *text; /* as it is written, `length` bytes without a 0 after them; lives as long as the signature */
     int32_t length;

@@ -1,0 +1,190 @@
+/* tenon_for_each: the items of a batch in runs that are as long as possible. */
+#include "internal.h"
+
+#include <string.h>
+
+enum { MOST_TENSORS = TENON_MAX_PARAMETERS + TENON_MAX_RESULTS };
+
+/* One tensor of the batch: its first item, and its strides in bytes. */
+typedef struct batch_tensor {
+    char *data; /* NULL: an optional argument that was not passed */
+    int64_t size;
+    int64_t strides[TENON_MAX_NDIM];
+} batch_tensor;
+
+typedef struct batch_loop {
+    tenon_status (*body)(void *context, void *const *data, const int64_t *steps, int64_t count);
+    void *context;
+    int32_t count; /* of the tensors */
+    int32_t ndim;  /* of the batch, at least 1: dimensions that are one in all tensors are merged */
+    int64_t shape[TENON_MAX_NDIM];
+    int64_t steps[MOST_TENSORS];
+    batch_tensor tensors[];
+} batch_loop;
+
+/* ---------------------------------------------------------------------------------------------------------- the loop */
+
+/* The items from `begin` to `end`: the body of a parallel loop. */
+static tenon_status run_items(void *context, int64_t begin, int64_t end)
+{
+    const batch_loop *loop = context;
+    int64_t index[TENON_MAX_NDIM], inner = loop->shape[loop->ndim - 1], rest = begin;
+    char *data[MOST_TENSORS];
+    void *run[MOST_TENSORS];
+    for (int32_t i = loop->ndim - 1; i >= 0; rest /= loop->shape[i--])
+        index[i] = rest % loop->shape[i];
+    int64_t at = index[loop->ndim - 1];
+    for (int32_t k = 0; k < loop->count; k++) {
+        data[k] = loop->tensors[k].data;
+        for (int32_t i = 0; data[k] && i < loop->ndim - 1; i++)
+            data[k] += index[i] * loop->tensors[k].strides[i];
+    }
+    while (begin < end) {
+        int64_t count = inner - at < end - begin ? inner - at : end - begin;
+        for (int32_t k = 0; k < loop->count; k++)
+            run[k] = data[k] ? data[k] + at * loop->tensors[k].strides[loop->ndim - 1] : NULL;
+        tenon_status status = loop->body(loop->context, run, loop->steps, count);
+        if (status)
+            return status;
+        begin += count;
+        at = 0;
+        for (int32_t i = loop->ndim - 2; i >= 0; i--) { /* the next row */
+            bool carries = ++index[i] == loop->shape[i];
+            index[i] = carries ? 0 : index[i];
+            for (int32_t k = 0; k < loop->count; k++)
+                if (data[k])
+                    data[k] += loop->tensors[k].strides[i] * (carries ? 1 - loop->shape[i] : 1);
+            if (!carries)
+                break;
+        }
+    }
+    return TENON_OK;
+}
+
+/* Whether dimension `i` of all tensors goes on where dimension `inner`, which is after it, ends. */
+static bool is_one(const batch_loop *loop, int32_t i, int32_t inner)
+{
+    for (int32_t k = 0; k < loop->count; k++)
+        if (loop->tensors[k].strides[i] != loop->tensors[k].strides[inner] * loop->shape[inner])
+            return false;
+    return true;
+}
+
+static void move_dim(batch_loop *loop, int32_t from, int32_t to)
+{
+    loop->shape[to] = loop->shape[from];
+    for (int32_t k = 0; k < loop->count; k++)
+        loop->tensors[k].strides[to] = loop->tensors[k].strides[from];
+}
+
+/* Merge dimensions, from the last one to the first, at the end of the arrays; then move them to their beginning. */
+static void merge_dims(batch_loop *loop)
+{
+    int32_t ndim = loop->ndim, to = ndim;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        if (loop->shape[i] == 1)
+            continue;
+        if (to < ndim && is_one(loop, i, to))
+            loop->shape[to] *= loop->shape[i];
+        else
+            move_dim(loop, i, --to);
+    }
+    loop->ndim = ndim - to;
+    for (int32_t i = 0; i < loop->ndim; i++)
+        move_dim(loop, to + i, i);
+    if (loop->ndim == 0) { /* one item */
+        loop->ndim = 1;
+        loop->shape[0] = 1;
+        for (int32_t k = 0; k < loop->count; k++)
+            loop->tensors[k].strides[0] = loop->tensors[k].size;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ its tensors */
+
+/* The next tensor of the loop, if it has the batch. */
+static tenon_status add_tensor(tenon_call *call, batch_loop *loop, const tenon_parameter *param,
+                               const tenon_value *value)
+{
+    if (!param->spec || !tenon__has_batch(param->spec))
+        return TENON_OK;
+    batch_tensor *tensor = &loop->tensors[loop->count++];
+    const tenon_view *view =
+        value->kind == TENON_KIND_TENSOR && !(value->flags & TENON_VALUE_UNSET) ? value->as.view : NULL;
+    memset(tensor, 0, sizeof *tensor);
+    if (!view)
+        return TENON_OK;
+    size_t bits = tenon__element_bits(view);
+    if (bits % 8 || !tenon_device_on_host(view->device))
+        return tenon_fail(call, TENON_EFAILED, "its code calls tenon_for_each(), which is for %s",
+                          bits % 8 ? "elements of whole bytes" : "memory of the CPU");
+    tensor->data = view->data;
+    tensor->size = (int64_t)(bits / 8);
+    for (int32_t i = 0; i < loop->ndim; i++)
+        tensor->strides[i] = view->strides[i] * tensor->size;
+    return TENON_OK;
+}
+
+static tenon_status add_tensors(tenon_call *call, const tenon_frame *f, batch_loop *loop)
+{
+    const tenon_signature *s = f->signature;
+    tenon_status status = TENON_OK;
+    for (int32_t i = 0; !status && i < s->nparams; i++)
+        status = add_tensor(call, loop, &s->params[i], &call->args[i]);
+    for (int32_t i = 0; !status && i < s->nresults; i++)
+        status = add_tensor(call, loop, &s->results[i], &call->results[i]);
+    return status;
+}
+
+/* Compare the tensors with those that the code expects. */
+static tenon_status check_sizes(tenon_call *call, const batch_loop *loop, int32_t count, const size_t *sizes)
+{
+    if (count != loop->count)
+        return tenon_fail(call, TENON_EFAILED, "its code is for %d tensors of a batch, but its signature has %d",
+                          (int)count, (int)loop->count);
+    for (int32_t k = 0; k < count; k++) {
+        if (!loop->tensors[k].data && !loop->tensors[k].size)
+            return tenon_fail(call, TENON_EFAILED,
+                              "its code needs every tensor of the batch, but number %d was not passed", (int)k);
+        if ((size_t)loop->tensors[k].size != sizes[k])
+            return tenon_fail(call, TENON_EFAILED,
+                              "its code has a type of %d bytes for tensor %d of the batch, whose elements have %d",
+                              (int)sizes[k], (int)k, (int)loop->tensors[k].size);
+    }
+    return TENON_OK;
+}
+
+tenon_status tenon_frame_host_for_each(tenon_call *call, int32_t count, const size_t *sizes, int64_t grain,
+                                       tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
+                                                            int64_t count),
+                                       void *context)
+{
+    tenon_frame *f = tenon__frame_of(call);
+    const tenon_signature *s = f->signature;
+    if (call->flags & TENON_CALL_FAILED)
+        return TENON_EFAILED;
+    if (!s || !s->nbatched || !(f->bindings.stars_bound >> s->batch & 1))
+        return tenon_fail(call, TENON_EFAILED, "its code calls tenon_for_each(), but %s",
+                          s && s->nbatched ? "no argument of the batch was passed"
+                                           : "its signature has no batch '**b'");
+    size_t most = (size_t)s->nbatched + (size_t)s->nresults;
+    batch_loop *loop = tenon_block_alloc(&f->blocks, sizeof *loop + most * sizeof *loop->tensors, 0);
+    if (!loop)
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a loop over a batch");
+    loop->body = body;
+    loop->context = context;
+    loop->count = 0;
+    loop->ndim = f->bindings.star_ndims[s->batch];
+    int64_t total = 1;
+    for (int32_t i = 0; i < loop->ndim; i++)
+        total *= loop->shape[i] = f->bindings.stars[s->batch][i];
+    tenon_status status = add_tensors(call, f, loop);
+    if (!status && sizes)
+        status = check_sizes(call, loop, count, sizes);
+    if (status || total == 0)
+        return status;
+    merge_dims(loop);
+    for (int32_t k = 0; k < loop->count; k++)
+        loop->steps[k] = loop->tensors[k].size ? loop->tensors[k].strides[loop->ndim - 1] / loop->tensors[k].size : 0;
+    return total > grain ? tenon_parallel_for(call, total, grain, run_items, loop) : run_items(loop, 0, total);
+}
