@@ -56,11 +56,12 @@ _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": ope
 
 
 class Dim:
-    """One dimension: `kind` is name, number, expression, any, star or unknown."""
+    """One dimension: `kind` is name, number, expression, any, star, unknown or batch."""
 
     def __init__(self, kind: str, text: str, name: Optional[str], code: tuple[Union[int, str], ...]) -> None:
         self.kind, self.text, self.code = kind, text, code
         self.name = name or ""
+        self.is_star = kind in ("star", "batch")  # it stands for any number of dimensions
         self.names = [step for step in dict.fromkeys(code) if isinstance(step, str) and step not in _OPERATORS]
 
     def value(self, dims: Mapping[str, Any]) -> Any:
@@ -88,7 +89,8 @@ class Tensor:
         self.variable = described["variable"]
         self.choices = described["dtypes"]
         self.dims = [Dim(*dim) for dim in described["dims"]]
-        self.star = next((i for i, dim in enumerate(self.dims) if dim.kind == "star"), None)
+        self.star = next((i for i, dim in enumerate(self.dims) if dim.is_star), None)
+        self.has_batch = bool(self.dims) and self.dims[0].kind == "batch"
         self.each = described["each"]  # of a list of results: the list that it follows
         self.attributes = described["attributes"]
         self.said_devices = bool(described["devices"])
@@ -101,7 +103,7 @@ class Tensor:
         """Each dimension with its index in the shape and its size; for a star, the list of sizes."""
         more = len(shape) - len(self.dims)
         for i, dim in enumerate(self.dims):
-            if dim.kind == "star":
+            if dim.is_star:
                 yield i, dim, list(shape[i : i + more + 1])
             else:
                 at = i if self.star is None or i < self.star else i + more
@@ -120,6 +122,7 @@ class Bindings:
         self.function = function
         self.dims: dict[str, Any] = {}
         self.stars: dict[str, list[Any]] = {}
+        self.batch: list[tuple[str, int, Any]] = []  # the dimensions of a batch, the last one first: where each is from, and its size
         self.types: dict[str, str] = {}
         self.origin: dict[str, str] = {}  # which argument said so
 
@@ -171,7 +174,9 @@ class Bindings:
             wanted = len(tensor.dims) if tensor.star is None else f"at least {len(tensor.dims) - 1}"
             raise ValueError(f"{got}{ndim} dimension{'' if ndim == 1 else 's'}, not {wanted}")
         for at, dim, size in tensor.sizes(value.shape):
-            if dim.kind == "star":
+            if dim.kind == "batch":
+                self.fit_batch(begin, argument, dim, size)
+            elif dim.kind == "star":
                 if dim.name:
                     self.fit_star(begin, dim, size)
             elif dim.kind == "number":
@@ -207,6 +212,27 @@ class Bindings:
                 lambda: f"{begin}*{dim.name} is {size_list(sizes)}, but *{dim.name} = {size_list(known)}"
                 + self.source(dim.name, "*"),
             )
+
+    def fit_batch(self, begin: str, argument: str, dim: Dim, sizes: list[Any]) -> None:
+        """Broadcast the batch of an argument with those before it."""
+        for at, size in enumerate(reversed(sizes)):
+            here = len(sizes) - 1 - at
+            if at == len(self.batch):
+                self.batch.append((argument, here, size))
+            elif self.is_one(self.batch[at][2]):
+                self.batch[at] = (argument, here, size)
+            elif not self.is_one(size):
+                other, there, known = self.batch[at]
+                message = (
+                    f"{begin}dimension {here} is {size}, and dimension {there} of argument '{other}' is {known}: they must be equal, "
+                    f"or one of them 1, in **{dim.name}"
+                )
+                self.check_equal(size, known, lambda message=message: message)  # type: ignore[misc]
+        self.stars[dim.name] = [size for _, _, size in reversed(self.batch)]
+
+    def is_one(self, size: Any) -> bool:
+        """Whether a dimension of this size is repeated. A symbol is not 1, unless the framework knows that it is."""
+        return bool(size == 1)
 
     def fit_expression(self, begin: str, dim: Dim, at: int, size: Any) -> None:
         said = f"{begin}dimension {at} is {size}, but "
@@ -261,10 +287,10 @@ class Bindings:
             elif dim.kind == "any":  # counted from the end if it is after the star
                 shape.append(item[i if tensor.star is None or i < tensor.star else len(item) - (len(tensor.dims) - i)])
             elif dim.kind == "star" and not dim.name and source:
-                shape += next(sizes for _, one, sizes in source.sizes(item) if one.kind == "star")
-            elif dim.kind == "star":
+                shape += next(sizes for _, one, sizes in source.sizes(item) if one.is_star)
+            elif dim.is_star:
                 if dim.name not in self.stars:
-                    raise ValueError(f"{begin}no argument of this call determines *{dim.name}")
+                    raise ValueError(f"{begin}no argument of this call determines {'**' if dim.kind == 'batch' else '*'}{dim.name}")
                 shape += self.stars[dim.name]
             else:
                 shape.append(self.result_size(f"{begin}dimension {len(shape)}, {dim.text}, ", dim))

@@ -421,6 +421,8 @@ class Operator:
             traced = any(one for one, kind in zip(batched, kinds) if kind == "s")
             if signature.star is not None and not traced:
                 made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
+            elif signature.is_batch and not traced:
+                made = call(*self.align(letters, batched, operands))
             else:
                 whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, statics, operands))
                 made = _one_after_the_other(call, batched, whole)
@@ -428,6 +430,15 @@ class Operator:
 
         call.def_vmap(rule)
         return cast(Callable[..., Sequence[Any]], call)
+
+    def align(self, letters: str, batched: Sequence[bool], operands: Sequence[Any]) -> Iterator[Any]:
+        """The operands of a call for all of vmap's: its dimension is the first one of the batch. The others are repeated."""
+        kinds = [letter for letter in letters if letter in "ts"]
+        one = [x[0] if b else x for x, b in zip(operands, batched)]
+        ranks = iter(list(map(len, self.signature.batch_shapes(letters, one))))
+        own = [next(ranks) if kind == "t" else 0 for kind in kinds]
+        for x, b, rank in zip(operands, batched, own):
+            yield x.reshape((x.shape[0],) + (1,) * (max(own) - rank) + x.shape[1:]) if b else x
 
     # ----------------------------------------------------------------------------------------------------- gradients
 
@@ -505,7 +516,7 @@ class Operator:
             )
         found = dict(zip(signature.floats, made))
         return tuple(
-            self.check_gradient(signature.operand_name(one), operand, self.item_gradient(one, found, given))
+            self.check_gradient(signature.operand_name(one), operand, self.batch_gradient(one, operand, self.item_gradient(one, found, given)))
             for one, operand in zip(signature.operands(letters, statics), saved)
         )
 
@@ -520,6 +531,19 @@ class Operator:
                 f"{self.name}(): its backward must return a list of {count} gradient{'s' * (count != 1)} for argument '{name}'"
             )
         return gradient[operand.item]
+
+    def batch_gradient(self, operand: Operand, argument: Any, gradient: Any) -> Any:
+        """The gradient of an argument that was broadcast: the sum of those that have the shape of the batch."""
+        tensor, numpy = self.signature.inputs[operand.parameter], jax_module().numpy
+        if gradient is None or not tensor or not tensor.has_batch or operand.letter != "t":
+            return gradient
+        gradient = numpy.asarray(gradient)
+        more = len(gradient.shape) - len(argument.shape)
+        if more < 0:
+            return gradient
+        gradient = gradient.sum(axis=tuple(range(more))) if more else gradient
+        repeated = tuple(i for i, size in enumerate(argument.shape) if size == 1 and gradient.shape[i] != 1)
+        return gradient.sum(axis=repeated, keepdims=True) if repeated else gradient
 
     def check_gradient(self, name: str, argument: Any, gradient: Any) -> Any:
         """The gradient of an operand; None means 0, as for whole numbers."""

@@ -186,6 +186,8 @@ class Signature:
         self.floats = [i for i, tensor in enumerate(self.inputs) if tensor and has_gradients(tensor.choices)]
         first = used[0].dims[0] if used and used[0].dims else None
         batched = first is not None and all(t.dims and t.dims[0].kind == "star" and t.dims[0].name == first.name for t in used)
+        # Whether all its tensors begin with `**b`, so that vmap can add a dimension to it.
+        self.is_batch = bool(used) and all(tensor.has_batch for tensor in used) and all(self.outputs) and any(self.inputs)
         # A number as a result has no room for a batch, and the items of a list may have others.
         self.star = first.name if first and batched and first.name and all(self.outputs) and not self.lists else None
 
@@ -458,7 +460,11 @@ class Signature:
         return self.match(views, sizes)
 
     def batch(self, letters: str, operands: Sequence[Any]) -> int:
-        """The number of dimensions that a common `*b` stands for in this call, or 0."""
+        """The number of dimensions that a common `*b` stands for in this call, or 0. Those of `**b` are common if no tensor is
+        repeated."""
+        if self.is_batch:
+            shapes = self.batch_shapes(letters, operands)
+            return len(shapes[0]) if shapes and all(shape == shapes[0] for shape in shapes) else 0
         if self.star is None:
             return 0
         kinds = [(i, letter) for i, letter in enumerate(letters) if letter in "ts"]
@@ -466,6 +472,12 @@ class Signature:
             if letter == "t":
                 return max(0, len(operand.shape) - len(cast(Tensor, self.inputs[i]).dims) + 1)
         return 0
+
+    def batch_shapes(self, letters: str, operands: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The dimensions of each tensor that `**b` stands for."""
+        kinds = [(i, letter) for i, letter in enumerate(letters) if letter in "ts"]
+        tensors = [(cast(Tensor, self.inputs[i]), operand) for (i, letter), operand in zip(kinds, operands) if letter == "t"]
+        return [tuple(operand.shape[: len(operand.shape) - len(tensor.dims) + 1]) for tensor, operand in tensors]
 
     def item_shapes(self, bindings: JaxBindings) -> list[list[Any]]:
         """For each result the shapes of the items that it has a tensor for; one of nothing if it is not a list."""

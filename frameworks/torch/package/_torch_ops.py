@@ -205,6 +205,7 @@ class _Operator:
         self.variables = {tensor.variable: tensor.choices for tensor in used if tensor.variable}
         self.converts = any("convert" in tensor.attributes for tensor in self.tensors.values())
         self.written = [_name(p) for p in self.parameters if p["written"]]
+        self.batched = {name for name, tensor in self.tensors.items() if tensor.has_batch}
         self.backward: Any = self.no_backward
         self.setup: Any = None
         self.check_name(getattr(torch_module().ops, namespace))
@@ -429,7 +430,28 @@ class _Operator:
                 f"tenon.torch_ops(): argument 'backward': {self.name}(): expected a function, the name of a function "
                 f"of the library, or a pair of functions, got {backward!r}"
             )
-        self.backward, self.setup = pair
+        self.backward, self.setup = pair if not self.batched else self.summed(*pair)
+
+    def summed(self, backward: Callable[..., Any], setup: Callable[..., None]) -> tuple[Callable[..., Any], Callable[..., None]]:
+        """A backward whose gradients have the shape of the batch, for arguments that were broadcast."""
+        positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
+
+        def remember(ctx: Any, inputs: Any, output: Any, **more: Any) -> None:
+            ctx.batched_shapes = [
+                value.shape if name in self.batched and value is not None else None for name, value in zip(positional, inputs)
+            ]
+            setup(ctx, inputs, output, **more)
+
+        def call(ctx: Any, *grads: Any) -> Any:
+            made = backward(ctx, *grads)
+            given = made if isinstance(made, tuple) else (made,)
+            if len(given) != len(ctx.batched_shapes):
+                return made  # torch says what is wrong
+            return tuple(
+                grad if grad is None or shape is None else grad.sum_to_size(shape) for grad, shape in zip(given, ctx.batched_shapes)
+            )
+
+        return call, remember
 
     def no_backward(self, ctx: Any, *grads: Any) -> Any:
         # Gradients are never lost silently.
