@@ -220,6 +220,35 @@ static void test_what_cannot_be_called(void **state)
     end(&f);
 }
 
+static tenon_status call_in_body(void *context, int64_t first, int64_t last)
+{
+    (void)first;
+    (void)last;
+    return tenon_callback(context, 0, NULL, NULL);
+}
+
+static tenon_status call_in_loop(tenon_call *running)
+{
+    int64_t count = *(int64_t *)running->state;
+    assert_int_equal(tenon_parallel_for(running, count, 1, call_in_body, running), TENON_EFAILED);
+    return TENON_OK;
+}
+
+static void test_loops(void **state)
+{
+    (void)state;
+    for (int64_t count = 1; count < 100000; count *= 1000) { /* inline, and on several threads if there are any */
+        host_frame f;
+        start(&f, "f(g: callable('()'))");
+        callback_runs(&f, call_in_loop);
+        f.base.call.state = &count;
+        assert_int_equal(tenon_frame_run(&f.base, &client), -1);
+        assert_int_equal(calls, 0);
+        assert_int_equal(f.refused.status, TENON_EFAILED);
+        end(&f);
+    }
+}
+
 /* Such a call runs unchecked: a callback may keep the memory of a result. */
 static void test_checked(void **state)
 {
@@ -241,7 +270,7 @@ int main(void)
         cmocka_unit_test(test_grammar),  cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_memory),   cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_failures), cmocka_unit_test(test_what_cannot_be_called),
-        cmocka_unit_test(test_checked),
+        cmocka_unit_test(test_loops),    cmocka_unit_test(test_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

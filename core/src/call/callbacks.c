@@ -212,6 +212,9 @@ static bool may_call(tenon_call *call, const tenon_frame *f, int32_t index)
         tenon_fail(call, TENON_EFAILED, "argument %d is not a callable, or was not passed", (int)index);
     else if (call->flags & TENON_CALL_SHAPE_ONLY)
         tenon_fail(call, TENON_EFAILED, "its shape function calls '%s'; only the function itself may", param->name);
+    else if (tenon__call_flags(call) & (TENON__CALL_LOOP | TENON__CALL_BODY))
+        tenon_fail(call, TENON_EFAILED,
+                   "its code calls '%s' inside the body of a loop; call it before or after the loop", param->name);
     else if (!f->client->callback)
         tenon_fail(call, TENON_EFAILED, "this host (%s) has no callbacks", call->host->name);
     else

@@ -186,5 +186,5 @@ tenon_status tenon_frame_host_for_each(tenon_call *call, int32_t count, const si
     merge_dims(loop);
     for (int32_t k = 0; k < loop->count; k++)
         loop->steps[k] = loop->tensors[k].size ? loop->tensors[k].strides[loop->ndim - 1] / loop->tensors[k].size : 0;
-    return total > grain ? tenon_parallel_for(call, total, grain, run_items, loop) : run_items(loop, 0, total);
+    return tenon_parallel_for(call, total, grain, run_items, loop);
 }

@@ -149,6 +149,21 @@ static bool run_on_threads(tenon_frame *f, struct tenon__loop *l, int64_t grain)
     return done;
 }
 
+#endif
+
+/* All parts at once, on this thread. The flags are changed only while no other thread uses them. */
+static tenon_status run_inline(tenon_call *call, int64_t count, loop_body body, void *context)
+{
+    if (tenon__call_flags(call) & (TENON__CALL_LOOP | TENON__CALL_BODY))
+        return body(context, 0, count);
+    call->flags |= TENON__CALL_BODY;
+    tenon_status status = body(context, 0, count);
+    call->flags &= ~TENON__CALL_BODY;
+    return status;
+}
+
+#ifdef TENON__POSIX
+
 tenon_status tenon_frame_host_parallel(tenon_call *call, int64_t count, int64_t grain, loop_body body, void *context)
 {
     tenon_frame *f = tenon__frame_of(call);
@@ -158,13 +173,13 @@ tenon_status tenon_frame_host_parallel(tenon_call *call, int64_t count, int64_t 
         return TENON_EFAILED;
     grain = grain < 1 ? 1 : grain;
     if (count <= grain || tenon__process_is_forked() || atomic_flag_test_and_set(&loop_runs))
-        return body(context, 0, count);
+        return run_inline(call, count, body, context);
     struct tenon__loop l = {
         .body = body, .context = context, .call = call, .count = count, .caller = tenon__thread_id()};
     bool done = run_on_threads(f, &l, grain);
     atomic_flag_clear(&loop_runs);
     if (!done)
-        return body(context, 0, count);
+        return run_inline(call, count, body, context);
     tenon_status status = atomic_load(&l.status);
     return status == TENON_OK && tenon__call_has_failed(call) ? TENON_EFAILED : status;
 }
@@ -188,9 +203,8 @@ int32_t tenon_frame_host_cancelled(tenon_call *call)
 
 tenon_status tenon_frame_host_parallel(tenon_call *call, int64_t count, int64_t grain, loop_body body, void *context)
 {
-    (void)call;
     (void)grain;
-    return count > 0 ? body(context, 0, count) : TENON_OK;
+    return count > 0 ? run_inline(call, count, body, context) : TENON_OK;
 }
 
 int32_t tenon_frame_host_cancelled(tenon_call *call)

@@ -51,6 +51,7 @@ struct tenon_frame {
 
 /* Bits of tenon_call.flags for the driver: the call is checked; a parallel loop of it runs on several threads. */
 #define TENON__CALL_CHECKED (1u << 31)
+#define TENON__CALL_BODY    (1u << 29) /* the body of a loop runs on the thread of the call */
 #define TENON__CALL_LOOP    (1u << 30)
 
 /* A bit of tenon_call.flags that a host may set before tenon_frame_match: arguments must match as they are, also those that
