@@ -432,7 +432,7 @@ class Operator:
         return cast(Callable[..., Sequence[Any]], call)
 
     def align(self, letters: str, batched: Sequence[bool], operands: Sequence[Any]) -> Iterator[Any]:
-        """The operands of a call for all of vmap's: its dimension is the first one of the batch. The others are repeated."""
+        """The operands of one call for a whole vmap: the mapped dimension is the first of the batch. The others are repeated."""
         kinds = [letter for letter in letters if letter in "ts"]
         one = [x[0] if b else x for x, b in zip(operands, batched)]
         ranks = iter(list(map(len, self.signature.batch_shapes(letters, one))))
