@@ -37,7 +37,7 @@
 /// ```
 ///
 /// The flags after a signature are `release_lock`, `keep_lock`, `no_grad_check` and `capturable`; `class Name, concurrent;` is a
-/// class of which calls on one object may run at the same time. `private` leaves out the symbol that makes the library loadable.
+/// class of which calls on one object may run at the same time. `const "LEAF = 16";` is a constant. `private` leaves out the symbol that makes the library loadable.
 #[macro_export]
 macro_rules! export {
     ($(#[doc = $doc:expr])* mod $name:ident; $($rest:tt)*) => {
@@ -94,6 +94,11 @@ macro_rules! __table {
         $crate::__table! {
             $name $docs $entries $(#[doc = $doc])* @ fn $($function),+ = $text $(, $flag)*; $($rest)*
         }
+    };
+    ($name:ident $docs:tt [$($entry:expr,)*] $(#[doc = $doc:expr])* const $text:literal; $($rest:tt)*) => {
+        $crate::__table! { $name $docs [$($entry,)* {
+            $crate::__private::class_entry(concat!($text, "\0"), $crate::__doc!($($doc)*), 0)
+        },] $($rest)* }
     };
     // A function that was compared with its signature.
     ($name:ident $docs:tt [$($entry:expr,)*]

@@ -116,6 +116,22 @@ def test_any_dtype(kernels):
     assert kernels.copy_bytes(numpy.zeros(3, "int32"), numpy.zeros(4, "uint8")) == 7
 
 
+def test_other_kinds(kernels):
+    assert kernels.values(2**64 - 1, 1 + 2j) == (2**64 - 1, 2 + 1j, 2)
+    with pytest.raises(OverflowError):
+        kernels.values(-1, 0)
+    assert kernels.texts(b"abc", ["x", "é", ""]) == (b"cba", ["X", "É", ""], "f32")
+    assert kernels.texts(b"", [], "int16") == (b"", [], "i16")
+    assert kernels.lists(3) == ([0, 1, 2], [0.0, 0.5, 1.0])
+    for dtype in "float32", "float64":
+        z = kernels.filled(2, dtype)
+        assert z.dtype == dtype and z.tolist() == [7, 7]
+    assert kernels.converted(numpy.array([1, 2], "int32")) == 3
+    with pytest.raises(ValueError, match="n >= 1"):
+        kernels.converted(f64())
+    assert kernels.area(3.0) == 9 and kernels.area(2.0, 4.0) == 8
+
+
 def test_callbacks(kernels):
     assert kernels.fold(lambda total, i: total + 2 * i, 4) == 12
     x = f64(1, 2)

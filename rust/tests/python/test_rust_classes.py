@@ -17,7 +17,8 @@ def test_a_class(kernels):
     table = kernels.Table(rows())
     assert repr(table) == "Table of 2 rows" and len(table) == 2
     assert [row.tolist() for row in table] == [[0, 1, 2], [3, 4, 5]]
-    assert table.total() == 15
+    assert table.total() == 15 and table.width == 3
+    assert kernels.Table.largest(numpy.array([1, 5, 2], "float32")) == 5
     with pytest.raises(IndexError, match=re.escape("there are 2 rows, and none is -1")):
         table[-1]
 

@@ -35,7 +35,13 @@ pub(crate) const fn parse(text: &'static str) -> Signature {
 
 impl Parser {
     const fn all(&mut self) -> bool {
-        if !self.head() || !self.parameters() || !self.results() || !self.where_clause() {
+        if !self.head() {
+            return false;
+        }
+        if self.out.class.length > 0 && self.r.accept(b':') {
+            return self.property();
+        }
+        if !self.parameters() || !self.results() || !self.where_clause() {
             return false;
         }
         self.r.skip_spaces();
@@ -61,6 +67,31 @@ impl Parser {
         true
     }
 
+    /// "Name.size: int": a function of the object with one result.
+    const fn property(&mut self) -> bool {
+        self.out.method = true;
+        self.out.arrow = true;
+        self.set_self(self.out.class);
+        let mut slot = Slot::EMPTY;
+        if !self.slot(&mut slot, true) {
+            return false;
+        }
+        self.out.results[0] = slot;
+        self.out.nresults = 1;
+        self.r.skip_spaces();
+        self.r.peek(0) == 0 || self.r.fail(self.r.at, "expected the end of the property")
+    }
+
+    /// Parameter 0 is the object.
+    const fn set_self(&mut self, word: Span) {
+        let slot = &mut self.out.params[0];
+        slot.kind = Kind::Handle;
+        slot.name = word;
+        slot.text = word;
+        slot.class = self.out.class;
+        self.out.nparams = 1;
+    }
+
     const fn parameters(&mut self) -> bool {
         if !self.r.expect(b'(', "expected '('") {
             return false;
@@ -70,12 +101,7 @@ impl Parser {
             if self.r.is(word, "self") && self.r.after(word) != b':' {
                 self.r.next_word();
                 self.out.method = true;
-                let slot = &mut self.out.params[0];
-                slot.kind = Kind::Handle;
-                slot.name = word;
-                slot.text = word;
-                slot.class = self.out.class;
-                self.out.nparams = 1;
+                self.set_self(word);
                 if !self.r.accept(b',') {
                     return self.r.expect(b')', "expected ',' or ')'");
                 }

@@ -21,8 +21,8 @@ mod rust_kernels {
 
     use super::Mode;
     use tenon::{
-        AnyTensor, AnyTensorMut, Bf16, Bool, Call, Callback, Cells, CellsMut, Error, Kept, List, ListMut,
-        Open, OpenList, Out, OutList, Owned, Result, Shared, View, ViewMut,
+        AnyTensor, AnyTensorMut, Bf16, Bool, Call, Callback, Cells, CellsMut, Complex, Dtype, Error, Kept,
+        List, ListMut, Open, OpenList, Out, OutList, Owned, Result, Shared, Strs, View, ViewMut,
     };
 
     /// Returns a*x + y.
@@ -194,6 +194,41 @@ mod rust_kernels {
         Ok(x.cells::<f64, 1>().map(|cells| cells.iter().sum()))
     }
 
+    #[function("values(a: uint, b: complex, c: 1|2|4 = 2) -> uint, complex, int")]
+    fn values(a: u64, b: Complex<f64>, c: i64) -> (u64, Complex<f64>, i64) {
+        (a, Complex::new(b.im, b.re), c)
+    }
+
+    #[function("texts(a: bytes, b: strs, c: dtype = 'f32') -> bytes, strs, str")]
+    fn texts(a: &[u8], b: Strs, c: Dtype) -> (Vec<u8>, Vec<String>, String) {
+        (a.iter().rev().copied().collect(), b.iter().map(str::to_uppercase).collect(), c.to_string())
+    }
+
+    #[function("lists(n: int) -> ints, floats")]
+    fn lists(n: i64) -> (Vec<i64>, Vec<f64>) {
+        ((0..n).collect(), (0..n).map(|i| i as f64 / 2.0).collect())
+    }
+
+    #[function("filled(n: int, d: dtype(T)) -> T[n] where T = f32|f64")]
+    fn filled<T: tenon::Element + From<u8>>(_n: i64, _d: Dtype, mut z: Out<T>) {
+        z.fill(T::from(7));
+    }
+
+    #[function("converted(x: f64[n] c convert) -> float where n >= 1")]
+    fn converted(x: &[f64]) -> f64 {
+        x.iter().sum()
+    }
+
+    #[function("area(side: float) -> float")]
+    fn area_of_square(side: f64) -> f64 {
+        side * side
+    }
+
+    #[function("area(width: float, height: float) -> float")]
+    fn area_of_rectangle(width: f64, height: f64) -> f64 {
+        width * height
+    }
+
     // -------------------------------------------------------------------------------------------------------- failures
 
     #[function("fail(kind: str)")]
@@ -301,6 +336,16 @@ mod rust_kernels {
         #[function("Table.__len__(self) -> int")]
         fn len(&self) -> usize {
             self.rows.shape()[0]
+        }
+
+        #[function("Table.width: int")]
+        fn width(&self) -> usize {
+            self.rows.shape()[1]
+        }
+
+        #[function("Table.largest(x: f32[n] c) -> float")]
+        fn largest(x: &[f32]) -> f64 {
+            x.iter().copied().fold(f32::NEG_INFINITY, f32::max).into()
         }
 
         #[function("Table.__repr__(self) -> str")]
