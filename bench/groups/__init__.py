@@ -5,6 +5,7 @@ from groups.functions import functions_group, loops_group
 from groups.jax_operators import jax_operators_group
 from groups.objects import objects_group
 from groups.other import start_group
+from groups.rust import rust_group
 from groups.same_object import same_object_group
 from groups.shared import shared_group
 from groups.sizes import memory_group, sizes_group
@@ -22,6 +23,7 @@ GROUPS = {
     "same object": same_object_group,
     "functions": functions_group,
     "objects": objects_group,
+    "rust": rust_group,
     "compiled": compiled_group,
     "jax operators": jax_operators_group,
     "loops": loops_group,
