@@ -141,6 +141,10 @@ static tenon_status elsewhere(tenon_call *call)
         return tenon_fail(call, TENON_EFAILED, "no thread");
     return tenon_return_int(call, 0, (intptr_t)status);
 }
+#define ELSEWHERE                                                                                                      \
+    TENON_FUNCTION_FLAGS("elsewhere(f: callable('()')) -> int", elsewhere, "On another thread.", TENON_RELEASE_LOCK),
+#else
+#define ELSEWHERE
 #endif
 
 /* Solver(), Solver.run(self, f: callable('()')) */
@@ -170,9 +174,5 @@ TENON_MODULE(callbacks, "Functions that call back.",
              TENON_FUNCTION("stubborn(f: callable('()')) -> int", stubborn, "Calls again."),
              TENON_FUNCTION("wrong(f: callable('(x: f32[n])'), x: f32[n] c, how: str)", wrong, "Mistakes."),
              TENON_FUNCTION("sneak(f: callable('(x: f32[n] rw)'), x: f32[n] c)", sneak, "Not rw."),
-#ifndef _WIN32
-             TENON_FUNCTION_FLAGS("elsewhere(f: callable('()')) -> int", elsewhere, "On another thread.",
-                                  TENON_RELEASE_LOCK),
-#endif
-             TENON_CLASS("Solver", "Calls back."), TENON_FUNCTION("Solver()", solver_new, "A solver."),
+             ELSEWHERE TENON_CLASS("Solver", "Calls back."), TENON_FUNCTION("Solver()", solver_new, "A solver."),
              TENON_FUNCTION("Solver.run(self, f: callable('()'))", solver_run, "Calls f."))
