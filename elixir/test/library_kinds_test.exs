@@ -126,6 +126,14 @@ defmodule Tenon.LibraryKindsTest do
     assert reason(Kinds.total([1.0])) == {:badarg, :x}
   end
 
+  test "batches" do
+    f32 = &Tenon.from_list!(&1, type: :f32)
+    assert Tenon.to_list!(Kinds.add!(f32.([[1, 2], [3, 4]]), f32.([10, 20]))) == [[11.0, 22.0], [13.0, 24.0]]
+    assert Tenon.to_list!(Kinds.add!(f32.(1), f32.([[1], [2]]))) == [[2.0], [3.0]]
+    assert Tenon.to_list!(Kinds.add!({<<1.0::float-32-native>>, :f32, {1}}, f32.([1, 2]))) == [2.0, 3.0]
+    assert reason(Kinds.add(f32.([1, 2]), f32.([1, 2, 3]))) == {:mismatch, :y}
+  end
+
   test "constants" do
     assert {Kinds.limit(), Kinds.scale(), Kinds.title(), Kinds.fast()} == {1024, -1.5, "kinds", true}
   end

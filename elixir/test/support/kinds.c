@@ -86,6 +86,21 @@ static tenon_status total(tenon_call *call)
     return tenon_return_double(call, 0, sum);
 }
 
+static tenon_status add_items(void *context, void *const *data, const int64_t *steps, int64_t count)
+{
+    (void)context;
+    const float *x = data[0], *y = data[1];
+    float *z = data[2];
+    for (int64_t i = 0; i < count; i++)
+        z[i * steps[2]] = x[i * steps[0]] + y[i * steps[1]];
+    return TENON_OK;
+}
+
+static tenon_status add(tenon_call *call)
+{
+    return tenon_for_each(call, 0, add_items, NULL);
+}
+
 TENON_MODULE(kinds, "More kinds.",
     TENON_FUNCTION("echo_uint(x: uint = 7) -> uint", echo_uint, ""),
     TENON_FUNCTION("echo_complex(x: complex = 1-2j) -> complex", echo_complex, ""),
@@ -98,6 +113,7 @@ TENON_MODULE(kinds, "More kinds.",
     TENON_FUNCTION("ones(n: int, x: dtype(T)) -> T[n] where T = u8|i16, n > 0", ones, ""),
     TENON_FUNCTION("choose(k: 1|2|4 = 2) -> int", choose, ""),
     TENON_FUNCTION("lie() -> strs", lie, ""),
+    TENON_FUNCTION("add(x: f32[**b], y: f32[**b]) -> f32[**b]", add, ""),
     TENON_FUNCTION("total(x: f64[*_] c convert) -> float", total, ""),
     TENON_CONSTANT("LIMIT = 1024", "The limit."),
     TENON_CONSTANT("SCALE = -1.5", NULL),
