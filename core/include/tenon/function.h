@@ -638,8 +638,10 @@ enum { TENON__PIECE = 256, TENON__ELEMENTWISE_GRAIN = 32768 };
 #define TENON__TAKE(A, a, k)                                                                                           \
     const A *tenon__from_##a = (const A *)tenon__data[k] + tenon__at * tenon__steps[k];                                \
     if (tenon__steps[k] != 1) {                                                                                        \
-        for (int64_t tenon__i = 0; tenon__i < tenon__n && (tenon__steps[k] || !tenon__at); tenon__i++)                 \
-            tenon__piece_##a[tenon__i] = tenon__from_##a[tenon__i * tenon__steps[k]];                                  \
+        const int64_t tenon__step = tenon__steps[k], tenon__taken = tenon__step || !tenon__at ? tenon__n : 0;          \
+        TENON__INDEPENDENT                                                                                             \
+        for (int64_t tenon__i = 0; tenon__i < tenon__taken; tenon__i++)                                                \
+            tenon__piece_##a[tenon__i] = tenon__from_##a[tenon__i * tenon__step];                                      \
         tenon__from_##a = tenon__piece_##a;                                                                            \
     }
 #define TENON__ITEM(A, a) const A a = tenon__from_##a[tenon__i]

@@ -270,7 +270,8 @@ enum {
     TENON_KIND_UINT = 12,    /* `integer` has the bits of a uint64_t */
     TENON_KIND_BYTES = 13,   /* `list` is bytes */
     TENON_KIND_STRS = 14,    /* `list` is const tenon_text[] */
-    TENON_KIND_DTYPE = 15
+    TENON_KIND_DTYPE = 15,
+    TENON_KIND_CALLABLE = 16 /* called with tenon_callback; the members of `as` are the host's */
 };
 
 /* A string in a list of strings: `length` bytes of UTF-8. Frozen. */
@@ -395,6 +396,15 @@ struct tenon_host {
      * result_alloc. */
     const tenon_view *(*result_push)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                      const int64_t *shape);
+    /* Call argument `index`, a callable, with the arguments that its own signature has, and write its results. After a
+     * failure the call has failed. */
+    tenon_status (*callback)(tenon_call *call, int32_t index, const tenon_value *args, tenon_value *results);
+    /* Call `body` for runs of items of the batch, as tenon_for_each does. If `sizes` is not NULL, the batch has `count` tensors
+     * with elements of these sizes, in bytes; otherwise the call fails. */
+    tenon_status (*for_each)(tenon_call *call, int32_t count, const size_t *sizes, int64_t grain,
+                             tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
+                                                  int64_t count),
+                             void *context);
 };
 
 /* ------------------------------------------------------------------------------------------ functions and modules */
@@ -486,14 +496,10 @@ static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, con
 
 static inline const char *tenon__kind_name(uint32_t kind)
 {
-    static const char *const names[] = {"not given",        "a tensor",
-                                        "an int",           "a float",
-                                        "a bool",           "a str",
-                                        "an enum",          "a list of ints",
-                                        "a list of floats", "a list of tensors",
-                                        "a handle",         "a complex number",
-                                        "a uint",           "bytes",
-                                        "a list of strs",   "a dtype"};
+    static const char *const names[] = {
+        "not given", "a tensor",       "an int",           "a float",           "a bool",    "a str",
+        "an enum",   "a list of ints", "a list of floats", "a list of tensors", "a handle",  "a complex number",
+        "a uint",    "bytes",          "a list of strs",   "a dtype",           "a callable"};
     return kind < sizeof names / sizeof *names ? names[kind] : "of an unknown kind";
 }
 
@@ -1014,6 +1020,208 @@ static inline tenon_status tenon_parallel_for(tenon_call *call, int64_t count, i
     return body(context, 0, count);
 }
 
+/* --------------------------------------------------------------------------------------------------------- batches */
+
+static inline tenon_status tenon__for_each(tenon_call *call, int count, const size_t *sizes, int64_t grain,
+                                           tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
+                                                                int64_t count),
+                                           void *context)
+{
+    if (!tenon__served(call, call->host->for_each != NULL, "batches"))
+        return TENON_EFAILED;
+    return call->host->for_each(call, count, sizes, grain, body, context);
+}
+
+/* Call body(context, data, steps, count) for runs of items of a batch `**b`. data[k] is the first item of the run in the k-th
+ * tensor that has the batch, the arguments first and then the results, and the next item is steps[k] elements further, which
+ * may be 0. An optional argument that was not passed is NULL. Of tensors in C order all items are one run.
+ *
+ * Runs are shared by several threads, as those of tenon_parallel_for, if there are more than `grain` items; with INT64_MAX
+ * they stay on this one. Returns the first status that is not TENON_OK. */
+static inline tenon_status tenon_for_each(tenon_call *call, int64_t grain,
+                                          tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
+                                                               int64_t count),
+                                          void *context)
+{
+    return tenon__for_each(call, 0, NULL, grain, body, context);
+}
+
+/* Compilers vectorise a loop only if they know that its items do not depend on each other. */
+#if defined(__clang__)
+#define TENON__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define TENON__INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TENON__INDEPENDENT
+#endif
+
+/* An elementwise function, whole: TENON_ELEMENTWISE(lerp, z = x + t * (y - x), float, z, float, x, float, y, float, t) is the
+ * function of "lerp(x: f32[**b], y: f32[**b], t: f32[**b]) -> f32[**b]". After the code, which sets the result, come the type
+ * and the name of the result, and those of one to six arguments. Arguments that are not dense are copied in small pieces, so
+ * that the compiler vectorises the loop for any strides. Large batches run on several threads. */
+#define TENON_ELEMENTWISE(name, code, R, out, ...)                                                                     \
+    TENON__PICK(__VA_ARGS__, TENON__EACH6, 0, TENON__EACH5, 0, TENON__EACH4, 0, TENON__EACH3, 0, TENON__EACH2, 0,      \
+                TENON__EACH1, 0, 0)                                                                                    \
+    (name, code, R, out, __VA_ARGS__)
+
+enum { TENON__PIECE = 256, TENON__ELEMENTWISE_GRAIN = 32768 };
+
+#define TENON__PICK(a, b, c, d, e, f, g, h, i, j, k, l, picked, ...) picked
+
+/* A pointer to the items of argument `k` from `at` on, in its memory or in a piece. */
+#define TENON__PIECE_OF(A, a) A tenon__piece_##a[TENON__PIECE]
+#define TENON__TAKE(A, a, k)                                                                                           \
+    const A *tenon__from_##a = (const A *)tenon__data[k] + tenon__at * tenon__steps[k];                                \
+    if (tenon__steps[k] != 1) {                                                                                        \
+        const int64_t tenon__step = tenon__steps[k], tenon__taken = tenon__step || !tenon__at ? tenon__n : 0;          \
+        TENON__INDEPENDENT                                                                                             \
+        for (int64_t tenon__i = 0; tenon__i < tenon__taken; tenon__i++)                                                \
+            tenon__piece_##a[tenon__i] = tenon__from_##a[tenon__i * tenon__step];                                      \
+        tenon__from_##a = tenon__piece_##a;                                                                            \
+    }
+#define TENON__ITEM(A, a) const A a = tenon__from_##a[tenon__i]
+
+#define TENON__EACH_BODY(name, code, R, out, count, pieces, takes, items, ...)                                         \
+    static tenon_status tenon__run_##name(void *tenon__context, void *const *tenon__data, const int64_t *tenon__steps, \
+                                          int64_t tenon__count)                                                        \
+    {                                                                                                                  \
+        pieces;                                                                                                        \
+        R tenon__piece_##out[TENON__PIECE];                                                                            \
+        bool tenon__dense = true;                                                                                      \
+        (void)tenon__context;                                                                                          \
+        for (int tenon__k = 0; tenon__k <= count; tenon__k++)                                                          \
+            tenon__dense = tenon__dense && tenon__steps[tenon__k] == 1;                                                \
+        int64_t tenon__n = tenon__dense ? tenon__count : TENON__PIECE;                                                 \
+        for (int64_t tenon__at = 0; tenon__at < tenon__count; tenon__at += tenon__n) {                                 \
+            tenon__n = tenon__count - tenon__at < tenon__n ? tenon__count - tenon__at : tenon__n;                      \
+            takes;                                                                                                     \
+            R *tenon__to = (R *)tenon__data[count] + tenon__at * tenon__steps[count];                                  \
+            R *tenon__out = tenon__steps[count] == 1 ? tenon__to : tenon__piece_##out;                                 \
+            TENON__INDEPENDENT                                                                                         \
+            for (int64_t tenon__i = 0; tenon__i < tenon__n; tenon__i++) {                                              \
+                items;                                                                                                 \
+                R out;                                                                                                 \
+                code;                                                                                                  \
+                tenon__out[tenon__i] = out;                                                                            \
+            }                                                                                                          \
+            for (int64_t tenon__i = 0; tenon__out != tenon__to && tenon__i < tenon__n; tenon__i++)                     \
+                tenon__to[tenon__i * tenon__steps[count]] = tenon__out[tenon__i];                                      \
+        }                                                                                                              \
+        return TENON_OK;                                                                                               \
+    }                                                                                                                  \
+    static tenon_status name(tenon_call *tenon__call)                                                                  \
+    {                                                                                                                  \
+        static const size_t tenon__sizes[] = {__VA_ARGS__, sizeof(R)};                                                 \
+        return tenon__for_each(tenon__call, count + 1, tenon__sizes, TENON__ELEMENTWISE_GRAIN, tenon__run_##name,      \
+                               NULL);                                                                                  \
+    }
+
+#define TENON__EACH1(name, code, R, out, A, a)                                                                         \
+    TENON__EACH_BODY(name, code, R, out, 1, TENON__PIECE_OF(A, a), TENON__TAKE(A, a, 0), TENON__ITEM(A, a), sizeof(A))
+#define TENON__EACH2(name, code, R, out, A, a, B, b)                                                                   \
+    TENON__EACH_BODY(name, code, R, out, 2, TENON__PIECE_OF(A, a);                                                     \
+                     TENON__PIECE_OF(B, b), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1), TENON__ITEM(A, a);              \
+                     TENON__ITEM(B, b), sizeof(A), sizeof(B))
+#define TENON__EACH3(name, code, R, out, A, a, B, b, C, c)                                                             \
+    TENON__EACH_BODY(name, code, R, out, 3, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b);                              \
+                     TENON__PIECE_OF(C, c), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2),            \
+                     TENON__ITEM(A, a);                                                                                \
+                     TENON__ITEM(B, b); TENON__ITEM(C, c), sizeof(A), sizeof(B), sizeof(C))
+#define TENON__EACH4(name, code, R, out, A, a, B, b, C, c, D, d)                                                       \
+    TENON__EACH_BODY(                                                                                                  \
+        name, code, R, out, 4, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b); TENON__PIECE_OF(C, c);                    \
+        TENON__PIECE_OF(D, d), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2) TENON__TAKE(D, d, 3),    \
+        TENON__ITEM(A, a);                                                                                             \
+        TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d), sizeof(A), sizeof(B), sizeof(C), sizeof(D))
+#define TENON__EACH5(name, code, R, out, A, a, B, b, C, c, D, d, E, e)                                                 \
+    TENON__EACH_BODY(name, code, R, out, 5, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b); TENON__PIECE_OF(C, c);       \
+                     TENON__PIECE_OF(D, d); TENON__PIECE_OF(E, e),                                                     \
+                                            TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2)             \
+                                                TENON__TAKE(D, d, 3) TENON__TAKE(E, e, 4),                             \
+                                            TENON__ITEM(A, a);                                                         \
+                     TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d);                                          \
+                     TENON__ITEM(E, e), sizeof(A), sizeof(B), sizeof(C), sizeof(D), sizeof(E))
+#define TENON__EACH6(name, code, R, out, A, a, B, b, C, c, D, d, E, e, F, f)                                           \
+    TENON__EACH_BODY(name, code, R, out, 6, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b); TENON__PIECE_OF(C, c);       \
+                     TENON__PIECE_OF(D, d); TENON__PIECE_OF(E, e);                                                     \
+                     TENON__PIECE_OF(F, f),                                                                            \
+                     TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2) TENON__TAKE(D, d, 3)               \
+                         TENON__TAKE(E, e, 4) TENON__TAKE(F, f, 5),                                                    \
+                     TENON__ITEM(A, a);                                                                                \
+                     TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d); TENON__ITEM(E, e);                       \
+                     TENON__ITEM(F, f), sizeof(A), sizeof(B), sizeof(C), sizeof(D), sizeof(E), sizeof(F))
+/* ------------------------------------------------------------------------------------------------------- callbacks */
+
+/* Values for the arguments of a callback. */
+static inline tenon_value tenon_value_of_int(int64_t integer)
+{
+    tenon_value value = {TENON_KIND_INT, 0, {NULL}, 0};
+    value.as.integer = integer;
+    return value;
+}
+
+static inline tenon_value tenon_value_of_double(double number)
+{
+    tenon_value value = {TENON_KIND_FLOAT, 0, {NULL}, 0};
+    value.as.number = number;
+    return value;
+}
+
+static inline tenon_value tenon_value_of_bool(bool truth)
+{
+    tenon_value value = {TENON_KIND_BOOL, 0, {NULL}, 0};
+    value.as.integer = truth;
+    return value;
+}
+
+/* `length` bytes of UTF-8. */
+static inline tenon_value tenon_value_of_str(const char *text, size_t length)
+{
+    tenon_value value = {TENON_KIND_STR, 0, {NULL}, 0};
+    value.as.list.data = text;
+    value.as.list.length = (int64_t)length;
+    return value;
+}
+
+/* The view is that of an argument or a result, or tenon_view_of. */
+static inline tenon_value tenon_value_of_view(const tenon_view *view)
+{
+    tenon_value value = {TENON_KIND_TENSOR, 0, {NULL}, 0};
+    value.as.view = view;
+    return value;
+}
+
+/* A view of memory on the CPU in C order, for a callback only. The memory is inside an argument, a result or a block of
+ * tenon_scratch. `shape` must live as long as the view. */
+static inline tenon_view tenon_view_of(const void *data, tenon_dtype dtype, int ndim, const int64_t *shape)
+{
+    tenon_view view;
+    memset(&view, 0, sizeof view);
+    view.data = (void *)(uintptr_t)data;
+    view.device = tenon_device_of(TENON_CPU, 0);
+    view.ndim = ndim;
+    view.dtype = dtype;
+    view.shape = (int64_t *)(uintptr_t)shape;
+    return view;
+}
+
+/* Call an argument that is callable('(x: f64[n], step: int) -> float'). `args` has a value for each parameter of that
+ * signature, in order, and `results` receives a value for each of its results (NULL if it has none); a string is valid until
+ * the function returns.
+ *
+ * Tensors must be in the memory of arguments, of results or of tenon_scratch. The caller may keep them: they keep the memory
+ * alive, and may be read after the call. They are read-only unless that signature has 'rw'.
+ *
+ * The host takes the runtime's lock meanwhile. Only the function's own thread may use this, and not inside the body of a
+ * loop. If the callback raises an exception, the call fails with it: return then, because later callbacks are refused. */
+static inline tenon_status tenon_callback(tenon_call *call, int index, const tenon_value *args, tenon_value *results)
+{
+    if (!tenon__value(call, call->args, call->nargs, index, TENON_KIND_CALLABLE, "tenon_callback()") ||
+        !tenon__served(call, call->host->callback != NULL, "callbacks"))
+        return TENON_EFAILED;
+    return call->host->callback(call, index, args, results);
+}
+
 /* -------------------------------------------------------------------------------------------------- strided access */
 
 #ifdef TENON_CHECK_INDICES
@@ -1223,12 +1431,21 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
         }                                                                                                              \
     }
 
-/* A class: an entry in the table of a module. A function with its name is its constructor, and "Name.method(self, ...)" is
- * a method. The flags are TENON_CLASS_CONCURRENT or 0. */
+/* A class: an entry in the table of a module. A function with its name is its constructor, "Name.method(self, ...)" is a
+ * method, "Name.method(...)" a static method, and "Name.size: int" a property. The flags are TENON_CLASS_CONCURRENT or 0. */
 #define TENON_CLASS(name, doc) TENON_CLASS_FLAGS(name, doc, 0)
 #define TENON_CLASS_FLAGS(name, doc, flags)                                                                            \
     {                                                                                                                  \
         "class " name, doc, NULL, NULL, NULL, flags,                                                                   \
+        {                                                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    }
+
+/* A constant of a class or of the module, "Name.LEAF = 16" or "LEAF = 16": an integer, a float, a string, True or False. */
+#define TENON_CONSTANT(definition, doc)                                                                                \
+    {                                                                                                                  \
+        definition, doc, NULL, NULL, NULL, 0,                                                                          \
         {                                                                                                              \
             0, 0                                                                                                       \
         }                                                                                                              \
