@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bits of tenon__condition.wanted. */
@@ -191,9 +192,9 @@ static void add_number(tenon__text *text, double number)
 {
     char buffer[40];
     for (int digits = 15; digits <= 17; digits++) {
-        double again = 0;
         snprintf(buffer, sizeof buffer, "%.*g", digits, number);
-        if (number != number || (sscanf(buffer, "%lf", &again) == 1 && !(again < number) && !(again > number)))
+        double again = strtod(buffer, NULL);
+        if (number != number || (!(again < number) && !(again > number)))
             break;
     }
     for (char *c = buffer; *c; c++)

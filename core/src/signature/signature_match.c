@@ -356,6 +356,41 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
     return TENON_OK;
 }
 
+/* Whether `bytes` are in memory of the view. */
+static bool shares_bytes(const tenon_view *view, const tenon_value *bytes)
+{
+    int64_t dims[2] = {bytes->as.list.length, 1};
+    tenon_view all = {.data = (void *)(uintptr_t)bytes->as.list.data, .ndim = 1, .dtype = TENON_U8, .numel = dims[0]};
+    all.device = tenon_device_of(TENON_CPU, 0);
+    all.shape = dims;
+    all.strides = dims + 1;
+    return dims[0] > 0 && tenon_view_overlaps(view, &all);
+}
+
+/* No tensor that is written to, nor an item of a list, may be in the memory of `bytes`. */
+static tenon_status check_bytes(const tenon_signature *s, const tenon_value *args, int32_t index, tenon_bindings *b,
+                                tenon_error *err)
+{
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        const tenon_spec *spec = param->items ? param->items : param->spec;
+        bool is_list = args[i].kind == TENON_KIND_TENSORS;
+        const tenon_view *views = is_list ? args[i].as.list.data : view_of(&args[i]);
+        int64_t count = is_list ? args[i].as.list.length : views ? 1 : 0;
+        if (!spec || !(spec->flags & TENON_SPEC_WRITE) || (spec->flags & TENON_SPEC_ALIAS))
+            continue;
+        for (int64_t k = 0; k < count; k++) {
+            if (!shares_bytes(&views[k], &args[index]))
+                continue;
+            b->argument = param->name;
+            if (is_list)
+                label_item(s, i, k, b);
+            return tenon__refuse_overlap(b, b->argument, s->params[index].name, err);
+        }
+    }
+    return TENON_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
 /* Names without a value become -1, and a dtype of all zeros. */
@@ -378,6 +413,8 @@ static tenon_status check_together(const tenon_signature *s, const tenon_value *
     tenon_status status = s->nconditions ? tenon__check_conditions(s, args, b, err) : TENON_OK;
     if (!status && s->nbatched)
         status = tenon__broadcast_arguments(s, args, frame, b, err);
+    for (int32_t i = 0; !status && s->nwritten && i < s->nparams; i++)
+        status = args[i].kind == TENON_KIND_BYTES ? check_bytes(s, args, i, b, err) : TENON_OK;
     if (status || !s->nwritten)
         return status;
     if (s->nlists)
@@ -558,6 +595,8 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     for (int32_t i = 0; args && i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);
         if (view && !tenon__may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
+            return tenon__refuse_overlap(bindings, "out", signature->params[i].name, err);
+        if (args[i].kind == TENON_KIND_BYTES && !(spec->flags & TENON_SPEC_ALIAS) && shares_bytes(out, &args[i]))
             return tenon__refuse_overlap(bindings, "out", signature->params[i].name, err);
         if (args[i].kind == TENON_KIND_TENSORS && !(spec->flags & TENON_SPEC_ALIAS)) {
             status = check_out_list(signature, i, &args[i], out, bindings, err);

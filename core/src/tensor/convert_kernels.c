@@ -177,7 +177,7 @@ CONVERT_KERNEL(convert_f32_code, float, uint8_t, {
     code = convert_select((int32_t)size > format->limit, format->overflow, code);
     code = convert_select((int32_t)size > 0x7f800000, format->nan, code);
     uint32_t sign = convert_select((int32_t)bits < 0, format->sign, 0);
-    y = (uint8_t)(code | convert_select(code == 0, sign & ~format->lone_sign, sign));
+    y = (uint8_t)(code | convert_select(code == 0, sign & ~(uint32_t)format->lone_sign, sign));
 })
 
 CONVERT_KERNEL(convert_code_f32, uint8_t, float, {

@@ -133,6 +133,12 @@ static tenon_status overwrite(tenon_call *call)
 
 #define UNLOCKED(signature, function) TENON_FUNCTION_FLAGS(signature, function, "", TENON_RELEASE_LOCK)
 
+static tenon_status zeros_of(tenon_call *call)
+{
+    memset(tenon_result_data(call, 0, uint8_t), 0, (size_t)tenon_dim(call, 0));
+    return TENON_OK;
+}
+
 TENON_MODULE(kinds, "Every kind of value.", TENON_FUNCTION("uint_(a: uint = 18446744073709551615) -> uint", uint_, ""),
              TENON_FUNCTION("complex_(a: complex = 1+2j) -> complex", complex_, ""),
              TENON_FUNCTION("choice(k: 1|2|-4? = 2) -> int", choice, ""),
@@ -152,4 +158,7 @@ TENON_MODULE(kinds, "Every kind of value.", TENON_FUNCTION("uint_(a: uint = 1844
              TENON_FUNCTION("floats_(k: floats) -> floats", floats_, ""),
              TENON_FUNCTION("none_set() -> uint?, complex?, bytes?, strs?, ints?, floats?", nothing, ""),
              TENON_FUNCTION("unset() -> bytes", nothing, ""), TENON_FUNCTION("not_utf8() -> strs", not_utf8, ""),
-             TENON_FUNCTION("overwrite(x: u8[n] rw, data: bytes) -> int", overwrite, ""))
+             TENON_FUNCTION("overwrite(x: u8[n] rw, data: bytes) -> int", overwrite, ""),
+             TENON_FUNCTION("overwrite_alias(x: u8[n] rw alias, data: bytes) -> int", overwrite, ""),
+             TENON_FUNCTION("overwrite_all(xs: [u8[_] rw], data: bytes)", nothing, ""),
+             TENON_FUNCTION("into(data: bytes, n: int) -> u8[n]", zeros_of, ""))

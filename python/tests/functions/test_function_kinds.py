@@ -237,6 +237,23 @@ def test_a_buffer_is_released(kinds):
     room.close()
 
 
+def test_bytes_in_memory_that_is_written(kinds):
+    x = np.zeros(16, np.uint8)
+    shared = r"argument '{}' shares memory with argument 'data' and is written to"
+    for data in (x, memoryview(x)[3:5], x[15:]):
+        with pytest.raises(ValueError, match=shared.format("x")):
+            kinds.overwrite(x, data)
+        with pytest.raises(ValueError, match=shared.format(r"xs\[1\]")):
+            kinds.overwrite_all([np.zeros(3, np.uint8), x], data)
+        with pytest.raises(ValueError, match=shared.format("out")):
+            kinds.into(data, 16, out=x)
+        kinds.overwrite_alias(x, data)
+    kinds.overwrite(x[:8], x[8:])
+    kinds.overwrite(x, b"")
+    kinds.overwrite_all([x[:8]], x[8:])
+    assert kinds.into(x[:0], 16, out=x) is x
+
+
 def test_bad_bytes(kinds):
     start = "bytes_(): argument 'data': expected bytes?, "
     refused(kinds.bytes_, TypeError, start + "got str", "text")
