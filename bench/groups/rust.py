@@ -29,7 +29,7 @@ def rust_group(session):
                 if function:
                     rows[name] = (function, [*scalars, *make(producer, count, (6,))])
             if key == "rust borrow" and empty:
-                rows["empty PyO3 call"] = (empty, [])
+                rows["empty PyO3 call"] = (empty, make(producer, 1, (6,)))
             session.compare(title, producer, rows)
     session.compare("Vec to NumPy", "numpy", {name: (function, []) for name, operations in contenders
                                               if (function := pick(operations, "rust make", "numpy"))})

@@ -31,4 +31,4 @@ def operations(folder):
     extension = peer_builds.load_file(folder / "rust_extension.so")
     yield "tenon in PyO3", {"rust borrow": extension.touch, "rust dot in PyO3": extension.dot,
                             "rust make": lambda: extension.make(6, "numpy")}
-    yield "empty PyO3 call", {"rust empty": extension.empty}
+    yield "empty PyO3 call", {"rust empty": extension.nothing}

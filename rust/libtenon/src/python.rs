@@ -26,7 +26,7 @@
 //! }
 //! ```
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -51,43 +51,74 @@ use crate::tensors::{Cells, View, ViewMut};
 struct Range {
     start: usize,
     end: usize,
-    id: usize,
-    exclusive: bool,
+    /// A number, and in its lowest bit whether the borrow is exclusive.
+    tag: usize,
+}
+
+const MOST: usize = 64;
+
+/// The borrows of a thread. It has nothing to drop, so that finding it takes one instruction.
+struct Active {
+    count: Cell<usize>,
+    next: Cell<usize>,
+    ranges: [Cell<Range>; MOST],
 }
 
 thread_local! {
-    static BORROWED: RefCell<Vec<Range>> = const { RefCell::new(Vec::new()) };
-    static NEXT: Cell<usize> = const { Cell::new(0) };
+    static ACTIVE: Active = const {
+        const NONE: Cell<Range> = Cell::new(Range { start: 0, end: 0, tag: 0 });
+        Active { count: Cell::new(0), next: Cell::new(0), ranges: [NONE; MOST] }
+    };
 }
 
-/// Notes a borrow. None: it overlaps another one that is alive, and one of the two is exclusive.
+/// A borrow that is alive. It stays on its thread.
+struct Entry {
+    active: *const Active,
+    tag: usize,
+}
+
+/// Notes a borrow.
 #[inline]
-fn register(view: &abi::View, exclusive: bool) -> Option<usize> {
+fn register(view: &abi::View, exclusive: bool) -> PyResult<Entry> {
     let (start, end) = if view.flags & abi::view_flag::C != 0 {
         let size = usize::from(view.dtype.bits) / 8 * view.numel as usize;
         (view.data as usize, view.data as usize + size)
     } else {
         kept::extent(view)
     };
-    BORROWED.with_borrow_mut(|all| {
-        if all.iter().any(|other| other.start < end && start < other.end && (exclusive || other.exclusive)) {
-            return None;
+    ACTIVE.with(|active| {
+        let count = active.count.get();
+        for other in &active.ranges[..count] {
+            let other = other.get();
+            if other.start < end && start < other.end && (exclusive || other.tag & 1 != 0) {
+                return Err(overlap());
+            }
         }
-        let id = NEXT.replace(NEXT.get().wrapping_add(1));
-        all.push(Range { start, end, id, exclusive });
-        Some(id)
+        let Some(range) = active.ranges.get(count) else {
+            return Err(PyValueError::new_err(
+                "more than 64 arrays are borrowed on this thread; take a Tensor",
+            ));
+        };
+        let tag = active.next.get().wrapping_add(2) | usize::from(exclusive);
+        range.set(Range { start, end, tag });
+        active.next.set(tag & !1);
+        active.count.set(count + 1);
+        Ok(Entry { active, tag })
     })
 }
 
-#[inline]
-fn unregister(id: usize) {
-    // The thread may be ending.
-    let _ = BORROWED.try_with(|all| {
-        let mut all = all.borrow_mut();
-        if let Some(at) = all.iter().rposition(|range| range.id == id) {
-            all.swap_remove(at);
+impl Drop for Entry {
+    #[inline]
+    fn drop(&mut self) {
+        // The thread lives, because the entry does not leave it.
+        let active = unsafe { &*self.active };
+        let last = active.count.get() - 1;
+        let found = active.ranges[..=last].iter().rposition(|range| range.get().tag == self.tag);
+        if let Some(at) = found {
+            active.ranges[at].set(active.ranges[last].get());
+            active.count.set(last);
         }
-    });
+    }
 }
 
 // ------------------------------------------------------------------------------------------------------------ arrays
@@ -100,18 +131,10 @@ enum Owner<'py> {
     Tensor(#[allow(dead_code)] Tensor),
 }
 
-/// An end of a borrow.
+/// A borrow, and what keeps its memory alive; dropped in this order.
 struct Loan<'py> {
-    id: usize,
-    #[allow(dead_code)] // dropped after the borrow has ended
-    owner: Owner<'py>,
-}
-
-impl Drop for Loan<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        unregister(self.id);
-    }
+    _entry: Entry,
+    _owner: Owner<'py>,
 }
 
 #[cold]
@@ -158,11 +181,11 @@ fn borrow<'py, T: Element, const D: usize, A>(
     let made = if !fits::<T, D>(view) {
         Err(refuse::<T, D>(view))
     } else {
-        register(view, exclusive).map(|id| (make(view), id)).ok_or_else(overlap)
+        register(view, exclusive).map(|entry| (make(view), entry))
     };
     let owner = Owner::Object(object.to_owned());
     unsafe { sys::tenon_py_unborrow(borrowed) };
-    made.map(|(made, id)| (made, Loan { id, owner }))
+    made.map(|(made, entry)| (made, Loan { _entry: entry, _owner: owner }))
 }
 
 #[cold]
@@ -185,9 +208,9 @@ fn borrow_share<'py, T: Element, const D: usize, A>(
     if !fits::<T, D>(view) {
         return Err(refuse::<T, D>(view));
     }
-    let id = register(view, exclusive).ok_or_else(overlap)?;
+    let entry = register(view, exclusive)?;
     let made = make(view);
-    Ok((made, Loan { id, owner: Owner::Tensor(tensor) }))
+    Ok((made, Loan { _entry: entry, _owner: Owner::Tensor(tensor) }))
 }
 
 /// An array of any framework that is only read, with D dimensions.

@@ -7,6 +7,12 @@ use tenon::python::{Array, ArrayMut, Framework, Tensor};
 #[pyfunction]
 fn empty() {}
 
+/// What a call with one argument costs without a borrow.
+#[pyfunction]
+fn nothing(_x: &Bound<'_, PyAny>) -> usize {
+    0
+}
+
 #[pyfunction]
 fn touch(x: Array<'_, f32, 1>) -> usize {
     x.len()
@@ -81,6 +87,7 @@ fn rust_extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(feature = "torch")]
     module.add_function(wrap_pyfunction!(same_torch, module)?)?;
     module.add_function(wrap_pyfunction!(empty, module)?)?;
+    module.add_function(wrap_pyfunction!(nothing, module)?)?;
     module.add_function(wrap_pyfunction!(touch, module)?)?;
     module.add_function(wrap_pyfunction!(dot, module)?)?;
     module.add_function(wrap_pyfunction!(scale, module)?)?;
