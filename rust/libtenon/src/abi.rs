@@ -206,6 +206,10 @@ pub struct KeptShare {
 
 /// The body of `parallel`.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, begin: i64, end: i64) -> Status;
+/// The body of `for_each`.
+pub type BatchBody = unsafe extern "C" fn(*mut c_void, *const *mut c_void, *const i64, i64) -> Status;
+/// The type of `for_each`.
+pub type ForEach = unsafe extern "C" fn(*mut Call, i32, *const usize, i64, BatchBody, *mut c_void) -> Status;
 /// The type of `result_memory`.
 pub type ResultMemory = unsafe extern "C" fn(
     *mut Call,
@@ -246,6 +250,7 @@ pub struct Host {
     pub parallel: Option<unsafe extern "C" fn(*mut Call, i64, i64, Body, *mut c_void) -> Status>,
     pub result_push: Option<ResultAlloc>,
     pub callback: Option<unsafe extern "C" fn(*mut Call, i32, *const Value, *mut Value) -> Status>,
+    pub for_each: Option<ForEach>,
 }
 
 /// The code of a function.

@@ -66,8 +66,7 @@ struct Active {
 
 thread_local! {
     static ACTIVE: Active = const {
-        const NONE: Cell<Range> = Cell::new(Range { start: 0, end: 0, tag: 0 });
-        Active { count: Cell::new(0), next: Cell::new(0), ranges: [NONE; MOST] }
+        Active { count: Cell::new(0), next: Cell::new(0), ranges: [const { Cell::new(Range { start: 0, end: 0, tag: 0 }) }; MOST] }
     };
 }
 

@@ -42,7 +42,7 @@ fn every_struct_is_as_in_c() {
             result_handle = result_handle, result_str = result_str, scratch = scratch,
             cancelled = cancelled, extension = extension, find = find, arg_keep = arg_keep, result_memory = result_memory,
             result_bytes = result_bytes, result_list = result_list, parallel = parallel, result_push = result_push,
-            callback = callback,
+            callback = callback, for_each = for_each,
         }
         tenon_function = Function {
             signature = signature, doc = doc, call = call, shape = shape, data = data, flags = flags, reserved = reserved,

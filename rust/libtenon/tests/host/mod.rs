@@ -224,6 +224,7 @@ static HOST: Host = Host {
     parallel: Some(parallel),
     result_push: None,
     callback: None,
+    for_each: None,
 };
 
 pub fn find<'a>(module: &'a Module, name: &str) -> &'a Function {
