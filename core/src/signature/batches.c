@@ -1,5 +1,5 @@
-/* Batches: tensors that begin with "**b" are broadcast as NumPy does. The function gets views of one shape, whose strides are 0
- * where a tensor was repeated. */
+/* Batches: tensors that begin with "**b" are broadcast as NumPy does. The function gets views of one shape; the
+ * stride of a dimension that was repeated is 0. */
 #include "compiled_spec.h"
 
 #include <inttypes.h>

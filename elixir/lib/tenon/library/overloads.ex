@@ -26,7 +26,7 @@ defmodule Tenon.Library.Overloads do
 
   def call(module, [], [{key, _} | _] = reasons) do
     {name, _params} = Enum.at(module.__tenon_library__().names, index(key))
-    # What was tried without conversion was tried with it, too.
+    # Each entry was tried without conversion, and then with it.
     reasons = Enum.reject(reasons, fn {key, _} -> (key &&& @exact) != 0 end)
     lines = reasons |> Enum.reverse() |> Enum.map_join(&line(module, name, &1))
     message = "#{name}(): no signature fits the arguments#{lines}"

@@ -143,99 +143,145 @@ static std::string join(tenon::texts parts)
     return all;
 }
 
-TENON_CPP_MODULE(objects, "Objects by value and in shared pointers.",
-    TENON_CONSTANT("LIMIT = 100", "The most."),
-    TENON_CPP_CLASS(point, "A point."),
-    TENON_CONSTANT("Point.DIM = 2", NULL),
-    TENON_CPP("Point(x: float, y: float)", [](double x, double y) { return point(x, y); }, nullptr),
-    TENON_CPP("Point.origin() -> handle('Point')", [] { return point(0, 0); }, nullptr),
-    TENON_CPP("Point.x: float", [](const point &p) { return p.x; }, nullptr),
-    TENON_CPP("Point.y: float", [](const point &p) { return p.y; }, nullptr),
+TENON_CPP_MODULE(
+    objects, "Objects by value and in shared pointers.", TENON_CONSTANT("LIMIT = 100", "The most."),
+    TENON_CPP_CLASS(point, "A point."), TENON_CONSTANT("Point.DIM = 2", NULL),
+    TENON_CPP(
+        "Point(x: float, y: float)", [](double x, double y) { return point(x, y); }, nullptr),
+    TENON_CPP(
+        "Point.origin() -> handle('Point')", [] { return point(0, 0); }, nullptr),
+    TENON_CPP(
+        "Point.x: float", [](const point &p) { return p.x; }, nullptr),
+    TENON_CPP(
+        "Point.y: float", [](const point &p) { return p.y; }, nullptr),
     TENON_CPP("Point.norm: float", &point::norm, nullptr),
-    TENON_CPP("Point.__eq__(self, other: handle('Point')) -> bool",
-              [](const point &a, const point &b) { return a.x == b.x && a.y == b.y; }, nullptr),
-    TENON_CPP("Point.__hash__(self) -> int", [](const point &p) { return static_cast<int>(p.x); }, nullptr),
-    TENON_CPP("Point.__call__(self, t: float) -> handle('Point')",
-              [](const point &p, double t) { return point(t * p.x, t * p.y); }, nullptr),
-    TENON_CPP("Point.__setitem__(self, i: int, value: float)",
-              [](point &p, size_t i, double value) { i == 0 ? p.x = value : p.y = value; }, nullptr),
-    TENON_CPP("Point.__contains__(self, x: float) -> bool", [](point &p, double x) { return p.x == x || p.y == x; }, nullptr),
-    TENON_CPP("Point.__getstate__(self) -> bytes",
-              [](const point &p) {
-                  double all[] = {p.x, p.y};
-                  return std::string(reinterpret_cast<const char *>(all), sizeof all);
-              },
-              nullptr),
-    TENON_CPP("Point.load(state: bytes) -> handle('Point')",
-              [](tenon::bytes state) {
-                  double all[2];
-                  if (state.size() != sizeof all)
-                      throw tenon::error(TENON_EINVAL, "the state is damaged");
-                  memcpy(all, state.data(), sizeof all);
-                  return point(all[0], all[1]);
-              },
-              nullptr),
+    TENON_CPP(
+        "Point.__eq__(self, other: handle('Point')) -> bool",
+        [](const point &a, const point &b) { return a.x == b.x && a.y == b.y; }, nullptr),
+    TENON_CPP(
+        "Point.__hash__(self) -> int", [](const point &p) { return static_cast<int>(p.x); }, nullptr),
+    TENON_CPP(
+        "Point.__call__(self, t: float) -> handle('Point')",
+        [](const point &p, double t) { return point(t * p.x, t * p.y); }, nullptr),
+    TENON_CPP(
+        "Point.__setitem__(self, i: int, value: float)",
+        [](point &p, size_t i, double value) { i == 0 ? p.x = value : p.y = value; }, nullptr),
+    TENON_CPP(
+        "Point.__contains__(self, x: float) -> bool", [](point &p, double x) { return p.x == x || p.y == x; }, nullptr),
+    TENON_CPP(
+        "Point.__getstate__(self) -> bytes",
+        [](const point &p) {
+            double all[] = {p.x, p.y};
+            return std::string(reinterpret_cast<const char *>(all), sizeof all);
+        },
+        nullptr),
+    TENON_CPP(
+        "Point.load(state: bytes) -> handle('Point')",
+        [](tenon::bytes state) {
+            double all[2];
+            if (state.size() != sizeof all)
+                throw tenon::error(TENON_EINVAL, "the state is damaged");
+            memcpy(all, state.data(), sizeof all);
+            return point(all[0], all[1]);
+        },
+        nullptr),
     TENON_CPP("middle(a: handle('Point'), b: handle('Point')) -> handle('Point')", middle, nullptr),
     TENON_CPP("positive(p: handle('Point')) -> handle('Point')?", positive, nullptr),
-    TENON_CPP("scaled(x: T[n], p: handle('Point')) -> handle('Point') where T = f32|f64",
-              [](auto x, point p) { return point(static_cast<double>(x(0)) * p.x, static_cast<double>(x(0)) * p.y); }, nullptr),
+    TENON_CPP(
+        "scaled(x: T[n], p: handle('Point')) -> handle('Point') where T = f32|f64",
+        [](auto x, point p) { return point(static_cast<double>(x(0)) * p.x, static_cast<double>(x(0)) * p.y); },
+        nullptr),
     TENON_CPP_CLASS(node, "A node of a list."),
-    TENON_CPP("Node(value: int)", [](int64_t value) { return std::make_shared<node>(value, nullptr); }, nullptr),
-    TENON_CPP("Node.value: int", [](node &n) { return n.value; }, nullptr),
-    TENON_CPP("Node.uses: int", [](const std::shared_ptr<node> &n) { return n.use_count(); }, nullptr),
-    TENON_CPP("Node.next: handle('Node')?", [](const node &n) { return n.next; }, nullptr),
-    TENON_CPP("Node.__iter__(self) -> handle('Walk')", [](std::shared_ptr<const node> n) { return walk{n}; }, nullptr),
+    TENON_CPP(
+        "Node(value: int)", [](int64_t value) { return std::make_shared<node>(value, nullptr); }, nullptr),
+    TENON_CPP(
+        "Node.value: int", [](node &n) { return n.value; }, nullptr),
+    TENON_CPP(
+        "Node.uses: int", [](const std::shared_ptr<node> &n) { return n.use_count(); }, nullptr),
+    TENON_CPP(
+        "Node.next: handle('Node')?", [](const node &n) { return n.next; }, nullptr),
+    TENON_CPP(
+        "Node.__iter__(self) -> handle('Walk')", [](std::shared_ptr<const node> n) { return walk{n}; }, nullptr),
     TENON_CPP("push(list: handle('Node')?, value: int = 0) -> handle('Node')", push, nullptr),
-    TENON_CPP("raw(value: int) -> handle('Node')", [](int64_t value) { return new node(value, nullptr); }, nullptr),
-    TENON_CPP("unique(value: int) -> handle('Node')", [](int64_t value) { return std::make_unique<node>(value, nullptr); }, nullptr),
-    TENON_CPP("copy(n: handle('Node')) -> handle('Node')", [](const node &n) { return n; }, nullptr),
-    TENON_CPP("null() -> handle('Node')", [] { return std::shared_ptr<node>(); }, nullptr),
-    TENON_CPP("shared(x: T[n], n: handle('Node')) -> int where T = f32|f64",
-              [](auto, std::shared_ptr<node> n) { return n.use_count(); }, nullptr),
-    TENON_CPP_CLASS(walk, "Walks along nodes."),
-    TENON_CPP("Walk.__next__(self) -> int", next, nullptr),
-    TENON_CPP("alive() -> int", [] { return alive; }, nullptr),
+    TENON_CPP(
+        "raw(value: int) -> handle('Node')", [](int64_t value) { return new node(value, nullptr); }, nullptr),
+    TENON_CPP(
+        "unique(value: int) -> handle('Node')", [](int64_t value) { return std::make_unique<node>(value, nullptr); },
+        nullptr),
+    TENON_CPP(
+        "copy(n: handle('Node')) -> handle('Node')", [](const node &n) { return n; }, nullptr),
+    TENON_CPP(
+        "null() -> handle('Node')", [] { return std::shared_ptr<node>(); }, nullptr),
+    TENON_CPP(
+        "shared(x: T[n], n: handle('Node')) -> int where T = f32|f64",
+        [](auto, std::shared_ptr<node> n) { return n.use_count(); }, nullptr),
+    TENON_CPP_CLASS(walk, "Walks along nodes."), TENON_CPP("Walk.__next__(self) -> int", next, nullptr),
+    TENON_CPP(
+        "alive() -> int", [] { return alive; }, nullptr),
     TENON_CPP("named(x: float) -> value: float, text: str", named, nullptr),
     TENON_CPP("several(n: int) -> int, bool, f32[?] own", several, nullptr),
     TENON_CPP("mixed(x: f32[n]) -> n: int, y: f32[n], p: handle('Point')", mixed, nullptr),
-    TENON_CPP("total(x: T[n]) -> int, float where T = f32|f64",
-              [](auto x) { return std::pair<int, double>(static_cast<int>(x.size()), static_cast<double>(x(0))); }, nullptr),
+    TENON_CPP(
+        "total(x: T[n]) -> int, float where T = f32|f64",
+        [](auto x) { return std::pair<int, double>(static_cast<int>(x.size()), static_cast<double>(x(0))); }, nullptr),
     TENON_CPP("assigned(n: int) -> f32[?, 2] own, f32[?]? own", assigned, nullptr),
-    TENON_CPP("i8(k: int) -> int", [](int8_t k) { return k; }, nullptr),
-    TENON_CPP("i32(k: int = 7) -> int", [](int k) { return k; }, nullptr),
-    TENON_CPP("u32(k: int) -> int", [](uint32_t k) { return k; }, nullptr),
-    TENON_CPP("size(k: int) -> int", [](size_t k) { return k; }, nullptr),
-    TENON_CPP("maybe(k: int?) -> int", [](std::optional<short> k) { return k.value_or(-1); }, nullptr),
-    TENON_CPP("narrow(x: T[n], k: int) -> int where T = f32|f64", [](auto, int k) { return k; }, nullptr),
-    TENON_CPP("uint(k: uint) -> uint", [](uint64_t k) { return k; }, nullptr),
-    TENON_CPP("u16(k: uint) -> uint", [](uint16_t k) { return k; }, nullptr),
-    TENON_CPP("conjugate(z: complex) -> complex", [](std::complex<double> z) { return std::conj(z); }, nullptr),
-    TENON_CPP("swap(z: complex) -> complex", [](tenon::complex<double> z) { return tenon::complex<double>(z.imag(), z.real()); }, nullptr),
-    TENON_CPP("bits(t: dtype) -> int", [](tenon_dtype t) { return t.bits; }, nullptr),
-    TENON_CPP("choice(k: 1|2|4 = 2) -> int", [](order k) { return static_cast<int>(k); }, nullptr),
-    TENON_CPP("chosen(k: 1|2|4) -> int", [](int8_t k) { return k; }, nullptr),
+    TENON_CPP(
+        "i8(k: int) -> int", [](int8_t k) { return k; }, nullptr),
+    TENON_CPP(
+        "i32(k: int = 7) -> int", [](int k) { return k; }, nullptr),
+    TENON_CPP(
+        "u32(k: int) -> int", [](uint32_t k) { return k; }, nullptr),
+    TENON_CPP(
+        "size(k: int) -> int", [](size_t k) { return k; }, nullptr),
+    TENON_CPP(
+        "maybe(k: int?) -> int", [](std::optional<short> k) { return k.value_or(-1); }, nullptr),
+    TENON_CPP(
+        "narrow(x: T[n], k: int) -> int where T = f32|f64", [](auto, int k) { return k; }, nullptr),
+    TENON_CPP(
+        "uint(k: uint) -> uint", [](uint64_t k) { return k; }, nullptr),
+    TENON_CPP(
+        "u16(k: uint) -> uint", [](uint16_t k) { return k; }, nullptr),
+    TENON_CPP(
+        "conjugate(z: complex) -> complex", [](std::complex<double> z) { return std::conj(z); }, nullptr),
+    TENON_CPP(
+        "swap(z: complex) -> complex",
+        [](tenon::complex<double> z) { return tenon::complex<double>(z.imag(), z.real()); }, nullptr),
+    TENON_CPP(
+        "bits(t: dtype) -> int", [](tenon_dtype t) { return t.bits; }, nullptr),
+    TENON_CPP(
+        "choice(k: 1|2|4 = 2) -> int", [](order k) { return static_cast<int>(k); }, nullptr),
+    TENON_CPP(
+        "chosen(k: 1|2|4) -> int", [](int8_t k) { return k; }, nullptr),
     TENON_CPP("reversed(data: bytes) -> bytes", reversed, nullptr),
-    TENON_CPP("view(data: bytes?) -> int", [](std::optional<std::string_view> data) { return data ? data->size() : 77; }, nullptr),
+    TENON_CPP(
+        "view(data: bytes?) -> int", [](std::optional<std::string_view> data) { return data ? data->size() : 77; },
+        nullptr),
     TENON_CPP("split(text: str, by: str = ',') -> strs", split, nullptr),
     TENON_CPP("join(parts: strs) -> str", join, nullptr),
-    TENON_CPP("apply(f: callable('(x: f64[n], i: int, s: str, b: bool) -> float'), x: f64[n]) -> float",
-              [](tenon::callback<double(tenon::in<double, 1>, int, std::string_view, bool)> f, tenon::in<double, 1> x) {
-                  return f(x, 3, "text", true) + f(x, -1, "", false);
-              },
-              nullptr),
-    TENON_CPP("fill(f: callable('(y: f32[n] rw)'), n: int) -> f32[n]",
-              [](const tenon::callback<void(tenon::out<float, 1>)> &f, int, tenon::out<float, 1> y) { f(y); }, nullptr),
-    TENON_CPP("ask(f: callable('() -> int, str')? = None) -> str",
-              [](tenon::callback<std::pair<int8_t, std::string>()> f) {
-                  return f ? f().second + std::to_string(f().first) : "nothing";
-              },
-              nullptr),
-    TENON_CPP("each(x: T[n], f: callable('(x: float) -> float')) -> T[n] where T = f32|f64",
-              [](auto x, tenon::callback<double(double)> f, auto y) {
-                  using element = typename decltype(y)::value_type;
-                  for (int64_t i = 0; i < x.size(); i++)
-                      y(i) = static_cast<element>(f(static_cast<double>(x(i))));
-              },
-              nullptr),
-    TENON_CPP("ints(n: int) -> ints", [](int n) { return std::vector<int64_t>(static_cast<size_t>(n), 5); }, nullptr),
-    TENON_CPP("floats(n: int) -> floats", [](int n) { return std::vector<double>(static_cast<size_t>(n), 0.5); }, nullptr))
+    TENON_CPP(
+        "apply(f: callable('(x: f64[n], i: int, s: str, b: bool) -> float'), x: f64[n]) -> float",
+        [](tenon::callback<double(tenon::in<double, 1>, int, std::string_view, bool)> f, tenon::in<double, 1> x) {
+            return f(x, 3, "text", true) + f(x, -1, "", false);
+        },
+        nullptr),
+    TENON_CPP(
+        "fill(f: callable('(y: f32[n] rw)'), n: int) -> f32[n]",
+        [](const tenon::callback<void(tenon::out<float, 1>)> &f, int, tenon::out<float, 1> y) { f(y); }, nullptr),
+    TENON_CPP(
+        "ask(f: callable('() -> int, str')? = None) -> str",
+        [](tenon::callback<std::pair<int8_t, std::string>()> f) {
+            return f ? f().second + std::to_string(f().first) : "nothing";
+        },
+        nullptr),
+    TENON_CPP(
+        "each(x: T[n], f: callable('(x: float) -> float')) -> T[n] where T = f32|f64",
+        [](auto x, tenon::callback<double(double)> f, auto y) {
+            using element = typename decltype(y)::value_type;
+            for (int64_t i = 0; i < x.size(); i++)
+                y(i) = static_cast<element>(f(static_cast<double>(x(i))));
+        },
+        nullptr),
+    TENON_CPP(
+        "ints(n: int) -> ints", [](int n) { return std::vector<int64_t>(static_cast<size_t>(n), 5); }, nullptr),
+    TENON_CPP(
+        "floats(n: int) -> floats", [](int n) { return std::vector<double>(static_cast<size_t>(n), 0.5); }, nullptr))
