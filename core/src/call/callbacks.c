@@ -83,6 +83,19 @@ static bool find_among(const tenon_value *values, const tenon_parameter *params,
     return false;
 }
 
+static bool find_pushed(const tenon_frame *f, const tenon_view *view, tenon_memory *out)
+{
+    tenon_block *at = f->blocks;
+    for (tenon__pushed *pushed; (pushed = tenon__block_find(&at, tenon__finish_pushed));) {
+        if (find_tensor(&pushed->view, 1, view) < 0)
+            continue;
+        out->index = pushed->index;
+        out->item = pushed->item;
+        return true;
+    }
+    return false;
+}
+
 static bool find_memory(const tenon_frame *f, const tenon_view *view, tenon_memory *out)
 {
     const tenon_signature *s = f->signature;
@@ -93,7 +106,7 @@ static bool find_memory(const tenon_frame *f, const tenon_view *view, tenon_memo
     if (find_among(f->args, s->params, s->nparams, view, out))
         return true;
     out->where = TENON_MEMORY_RESULT;
-    if (find_among(f->results, s->results, s->nresults, view, out))
+    if (find_among(f->results, s->results, s->nresults, view, out) || find_pushed(f, view, out))
         return true;
     out->where = TENON_MEMORY_SCRATCH;
     tenon_block *at = f->blocks;

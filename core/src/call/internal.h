@@ -81,6 +81,15 @@ void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish
 /* The memory of the next block that has this `finish`, or NULL. *at is the list at first, and then where to go on. */
 void *tenon__block_find(tenon_block **at, void (*finish)(void *memory));
 
+/* A tensor that the function has pushed to a list. It is in a block that has this `finish`, which does nothing, so that
+ * callbacks find it. */
+typedef struct tenon__pushed {
+    tenon_view view;
+    int64_t item;
+    int32_t index; /* of the result */
+} tenon__pushed;
+void tenon__finish_pushed(void *memory);
+
 /* Whether the elements of `inner` are in the memory between the first and the last element of `outer`. */
 bool tenon__is_within(const tenon_view *inner, const tenon_view *outer);
 

@@ -96,6 +96,11 @@ int tenon_frame_make_list(tenon_frame *f, int32_t index)
     return 0;
 }
 
+void tenon__finish_pushed(void *memory)
+{
+    (void)memory;
+}
+
 /* The views are in blocks of their own: those that the function has must stay where they are. */
 const tenon_view *tenon_frame_host_result_push(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                                const int64_t *shape)
@@ -110,12 +115,14 @@ const tenon_view *tenon_frame_host_result_push(tenon_call *call, int32_t index, 
     }
     if (!tenon__call_check_shape(call, f->signature, &f->bindings, index, ndim, shape, &dtype))
         return NULL;
-    tenon_view *view = tenon_block_alloc(&f->blocks, sizeof *view, 0);
     tenon_value *list = &f->results[index];
-    if (!view) {
+    tenon__pushed *pushed = tenon__block_alloc_finished(&f->blocks, sizeof *pushed, tenon__finish_pushed);
+    if (!pushed) {
         tenon_fail(call, TENON_ENOMEM, "no memory for another tensor of result %d", (int)index);
         return NULL;
     }
+    *pushed = (tenon__pushed){.index = index, .item = list->as.list.length};
+    tenon_view *view = &pushed->view;
     if (f->client->open_item(f, index, list->as.list.length, dtype, ndim, shape, view)) {
         tenon__note_failure(call);
         return NULL;

@@ -75,6 +75,23 @@ static tenon_status each(tenon_call *call)
     return TENON_OK;
 }
 
+/* grow(f: callable('(z: f32[n] rw)'), count: int) -> [f32[?]]: the callback fills each tensor, and then the first one again */
+static tenon_status grow(tenon_call *call)
+{
+    int64_t two = 2;
+    tenon_value first = tenon_value_of_view(NULL);
+    for (int64_t i = 0; i < tenon_arg_int(call, 1); i++) {
+        const tenon_view *view = tenon_result_push(call, 0, 1, &two);
+        if (!view)
+            return TENON_EFAILED;
+        tenon_value value = tenon_value_of_view(view);
+        first = i ? first : value;
+        if (tenon_callback(call, 0, &value, NULL))
+            return TENON_EFAILED;
+    }
+    return tenon_callback(call, 0, &first, NULL);
+}
+
 /* several(f: callable('() -> str, int, float')) -> str, int, float */
 static tenon_status several(tenon_call *call)
 {
@@ -170,6 +187,7 @@ TENON_MODULE(callbacks, "Functions that call back.",
              TENON_FUNCTION("fill(f: callable('(to: f32[n] rw)'), n: int) -> f32[n]", fill, "Filled by f."),
              TENON_FUNCTION("each(xs: [f32[n] c], f: callable('(x: f32[n], z: f32[n] rw)')) -> [f32[_]] for xs", each,
                             "f of each."),
+             TENON_FUNCTION("grow(f: callable('(z: f32[n] rw)'), count: int) -> [f32[?]]", grow, "Filled by f."),
              TENON_FUNCTION("several(f: callable('() -> str, int, float')) -> str, int, float", several, "All of f."),
              TENON_FUNCTION("stubborn(f: callable('()')) -> int", stubborn, "Calls again."),
              TENON_FUNCTION("wrong(f: callable('(x: f32[n])'), x: f32[n] c, how: str)", wrong, "Mistakes."),

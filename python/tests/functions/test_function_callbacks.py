@@ -149,6 +149,23 @@ def test_lists(callbacks):
     assert [a.ctypes.data for _, a in kept] == [z.ctypes.data for z in zs]
 
 
+def test_lists_that_the_function_makes(callbacks):
+    kept = []
+
+    def f(z):
+        z[:] = len(kept)
+        kept.append(z)
+
+    zs = callbacks.grow(f, 3)
+    assert [z.tolist() for z in zs] == [[3, 3], [1, 1], [2, 2]]
+    assert [z.ctypes.data for z in kept] == [z.ctypes.data for z in (*zs, zs[0])]
+    zs.clear()
+    gc.collect()
+    assert [z.tolist() for z in kept] == [[3, 3], [1, 1], [2, 2], [3, 3]]  # they hold the memory
+    with pytest.raises(ZeroDivisionError):
+        callbacks.grow(lambda z: 1 / 0, 3)
+
+
 def test_references(callbacks):
     def f(x):
         return 0.0
