@@ -131,11 +131,10 @@ int tenon__py_to_text(const tenon__py_function *function, const tenon_parameter 
 int tenon__py_to_texts(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                        PyObject **held, tenon_block **blocks, tenon_value *value)
 {
-    bool is_list = PySequence_Check(object) && !PyUnicode_Check(object) && !PyBytes_Check(object) &&
-                   !PyByteArray_Check(object) && !PyDict_Check(object) && !PyObject_CheckBuffer(object);
-    if (!is_list)
-        return tenon__py_wrong_type(function, param, object);
-    PyObject *items = PySequence_Tuple(object);
+    int is_list = tenon__py_is_sequence(object);
+    if (is_list < 1)
+        return is_list < 0 ? -1 : tenon__py_wrong_type(function, param, object);
+    PyObject *items = tenon__py_read_sequence(object);
     if (!items)
         return -1;
     Py_ssize_t length = PyTuple_Size(items);

@@ -327,6 +327,11 @@ int tenon__py_read_list(tenon__py_frame *f, int32_t index, PyObject *object);
 void tenon__py_release_lists(tenon__py_frame *f);
 /* An item of argument `index`, borrowed, or NULL. */
 PyObject *tenon__py_list_item(const tenon__py_frame *f, int32_t index, int64_t item);
+/* Whether an object is a list, a tuple, or has a length and items, and is not text, a mapping or an array: 1, 0, or -1 with an
+ * exception. */
+int tenon__py_is_sequence(PyObject *object);
+/* The items of a sequence, as many as its length says, as a new tuple; NULL with an exception. */
+PyObject *tenon__py_read_sequence(PyObject *object);
 /* Whether the argument that did not match is an item of a list; which one. */
 bool tenon__py_mismatched_item(const tenon__py_frame *f, tenon__py_item *out);
 /* The bytes of all items, or `most` if there are more. */

@@ -44,11 +44,12 @@ PyObject *tenon__py_list_item(const tenon__py_frame *f, int32_t index, int64_t i
 
 /* --------------------------------------------------------------------------------------------------------- reading */
 
-/* Whether an object that is neither a list nor a tuple is a sequence of other objects: 1, 0, or -1 with an exception. Whatever
- * has keys is a mapping, as for dict(). */
-static int is_sequence(PyObject *object)
+/* Whatever has keys is a mapping, as for dict(). */
+int tenon__py_is_sequence(PyObject *object)
 {
     PyObject *keys;
+    if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
+        return 1;
     if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || !PySequence_Check(object))
         return 0;
     int has_keys = tenon__py_attribute(object, "keys", &keys);
@@ -60,9 +61,10 @@ static int is_sequence(PyObject *object)
     return arraylike < 0 ? -1 : !arraylike;
 }
 
-/* The items of any sequence, by its own methods. */
-static PyObject *read_sequence(PyObject *object)
+PyObject *tenon__py_read_sequence(PyObject *object)
 {
+    if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
+        return PySequence_Tuple(object);
     Py_ssize_t count = PySequence_Size(object);
     PyObject *items = count < 0 ? NULL : PyTuple_New(count);
     for (Py_ssize_t i = 0; items && i < count; i++) {
@@ -82,7 +84,7 @@ static PyObject *read_items_of(tenon__py_frame *f, const tenon_parameter *param,
     if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
         return PySequence_Tuple(object);
     f->checks.may_have_changed = true; /* Python code runs */
-    int fits = is_sequence(object);
+    int fits = tenon__py_is_sequence(object);
     if (fits < 1) {
         PyObject *name = fits < 0 ? NULL : tenon__py_type_name(object);
         if (name)
@@ -93,7 +95,7 @@ static PyObject *read_items_of(tenon__py_frame *f, const tenon_parameter *param,
     }
     if (tenon__py_enter_recursion(" while the arguments of a Tenon function were read") < 0)
         return NULL;
-    PyObject *items = read_sequence(object);
+    PyObject *items = tenon__py_read_sequence(object);
     tenon__py_leave_recursion();
     if (!items)
         tenon__py_note_argument(f->function, param->name);

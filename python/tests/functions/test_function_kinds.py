@@ -324,6 +324,24 @@ def test_strs(kinds):
     assert kinds.strs_(many).names == many
 
 
+class Endless:
+    """Its items go on after its length."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        if i > 100:
+            raise KeyError("too far")
+        return f"s{i}"
+
+
+def test_strs_are_as_many_as_their_length_says(kinds):
+    assert kinds.strs_(Endless()).names == ["s0", "s1", "s2"]
+    refused(kinds.strs_, TypeError, "strs_(): argument 'names': expected strs, got collections.UserDict",
+            collections.UserDict({0: "a"}))
+
+
 def test_bad_strs(kinds):
     start = "strs_(): argument 'names': expected strs, got "
     for value, name in (("text", "str"), (b"x", "bytes"), ({"a": 1}, "dict"), (3, "int"), (iter("a"), "str_iterator")):
@@ -340,12 +358,11 @@ def test_a_list_that_changes(kinds):
     """The strings are those of the list when it was read."""
 
     class Changing(list):
-        def __iter__(self):
-            for _ in range(3):
-                yield "x" * 50 + str(len(self))
-                self.clear()
+        def __getitem__(self, i):
+            self.clear()
+            return "x" * 50 + str(i)
 
-    assert kinds.strs_(Changing(["a", "b"])).count == 3
+    assert kinds.strs_(Changing(["a", "b"])).names == ["x" * 50 + "0", "x" * 50 + "1"]
 
 
 # ----------------------------------------------------------------------------------------------------- list results
