@@ -459,9 +459,7 @@ def _doc_of(indent: str, *functions: Function) -> str:
 
 
 def _docstring(text: str, indent: str) -> str:
-    text = text.strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    if text.endswith('"'):
-        text = text[:-1] + '\\"'
+    text = re.sub(r'"(?="|\Z)', r'\\"', text.strip().replace("\\", "\\\\"))  # no """ but the last one
     first, *others = text.splitlines()
     lines = [f'{indent}"""{first}', *(f"{indent}{line}".rstrip() for line in others)]
     return "\n".join(lines) + (f'\n{indent}"""\n' if others else '"""\n')

@@ -1,5 +1,7 @@
 """The stub and the description of a library with classes."""
 
+import ast
+
 import pytest
 from building import build, tenon
 from type_checkers import check_lines, mypy
@@ -19,6 +21,12 @@ TENON_MODULE(names, NULL,
     TENON_FUNCTION("Any.shown(self) -> f32[3] of(self)", none, NULL),
     TENON_CLASS("Other", NULL),
     TENON_FUNCTION("Other.bool(self, any: handle('Any')?) -> bool, str", none, NULL))
+"""
+
+QUOTES = r"""
+#include <tenon/function.h>
+TENON_MODULE(quotes, "\"\"\"\"", TENON_CONSTANT("A = 1", "in \"\"\""), TENON_CONSTANT("B = 2", "two \"\" and \\\""),
+    TENON_CLASS("C", "\"\"\" first, and a backslash \\"))
 """
 
 # A line with "# error" is one that a checker must complain about; no other line is.
@@ -105,3 +113,11 @@ def test_named_results_have_the_name_that_the_module_has(tmp_path):
     library = build(source)
     assert "class KDTree_find_KD_result(NamedTuple):\n" in stub(library, tmp_path)
     assert tenon.load(library).KDTree_find_KD_result._fields == ("a", "b")
+
+
+def test_quotes_in_the_documentation():
+    library = tenon.load(build(QUOTES))
+    tree = ast.parse(_stubs.stub(library, "quotes"))
+    texts = [node.value.value for node in tree.body if isinstance(node, ast.Expr)]
+    assert texts == ['""""', 'in """', 'two "" and \\"']
+    assert [ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef)][-1].endswith("backslash \\")
