@@ -193,6 +193,15 @@ template <class Value> tenon_status return_integer(tenon_call *call, int index, 
     return tenon_return_int(call, index, static_cast<int64_t>(value));
 }
 
+template <class Value> tenon_status return_uinteger(tenon_call *call, int index, Value value)
+{
+    if constexpr (std::is_signed<Value>::value)
+        if (value < 0)
+            return tenon_fail(call, TENON_EOVERFLOW, "result %d: %lld is negative, but a uint is not", index,
+                              static_cast<long long>(value));
+    return tenon_return_uint(call, index, static_cast<uint64_t>(value));
+}
+
 // A copy of a container, as a result that the host allocates now.
 template <class Value> tenon_status return_copy(tenon_call *call, int index, const Value &value)
 {
@@ -319,7 +328,7 @@ tenon_status return_given(tenon_call *call, int index, Value &&value)
     else if constexpr (Kind == kind::boolean)
         return tenon_return_bool(call, index, value);
     else if constexpr (Kind == kind::uinteger)
-        return tenon_return_uint(call, index, static_cast<uint64_t>(value));
+        return return_uinteger(call, index, value);
     else if constexpr (Kind == kind::complex)
         return tenon_return_complex(call, index, value.real(), value.imag());
     else if constexpr (Kind == kind::text && std::is_pointer<bare<Value>>::value)

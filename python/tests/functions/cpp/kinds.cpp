@@ -218,6 +218,8 @@ TENON_CPP_MODULE(
         "Halves."),
     TENON_CPP(
         "large(n: int) -> int", [](int64_t n) { return static_cast<uint64_t>(n); }, "Returns n."),
+    TENON_CPP(
+        "small(n: int) -> uint", [](int64_t n) { return n; }, "Returns n."),
     // dtype variables.
     TENON_CPP(
         "scale(a: float, x: T[*b]) -> T[*b] where T = real",

@@ -83,6 +83,8 @@ def test_values(kinds):
     assert kinds.is_empty("") and not kinds.is_empty("x") and not kinds.is_empty(None)
     assert kinds.large(2**63 - 1) == 2**63 - 1
     refused(kinds.large, OverflowError, "large(): result 0: 18446744073709551615 does not fit in 64 bits with a sign", -1)
+    assert kinds.small(2**63 - 1) == 2**63 - 1
+    refused(kinds.small, OverflowError, "small(): result 0: -1 is negative, but a uint is not", -1)
 
 
 STRINGS = r"""
