@@ -139,12 +139,12 @@ static void test_shapes_that_do_not_broadcast(void **state)
             "f(): argument 'y': dimension 0 is 5, but n = 4 from argument 'x'");
     end(&f);
     begin(&f, "f(x: f32[**b], y: f32[**b])");
-    set(&f, 0, 1, DIMS(1), DIMS(0));
     int64_t large = INT64_C(1) << 40;
     set(&f, 0, 2, DIMS(large, 1), DIMS(0, 0));
     set(&f, 1, 2, DIMS(1, large), DIMS(0, 0));
     assert_int_equal(tenon_frame_match(&f.base), -1);
-    assert_int_equal(f.refused.status, TENON_EOVERFLOW);
+    refused(&f, TENON_REFUSED_ARGUMENT, -1, TENON_EOVERFLOW,
+            "f(): argument 'x' with the shape of **b has more bytes than 64 bits can count");
     end(&f);
 }
 
@@ -323,9 +323,42 @@ static void test_failures(void **state)
     end(&f);
 }
 
+/* Bodies run on several threads, so that their loops must not use the blocks of the call. */
+static tenon_status nest_run(void *context, void *const *data, const int64_t *steps, int64_t count)
+{
+    (void)data, (void)steps, (void)count;
+    tenon_call *running = context;
+    return tenon_for_each(running, INT64_MAX, note_run, &tensors);
+}
+
+static tenon_status nested(tenon_call *running)
+{
+    return tenon_for_each(running, INT64_MAX, nest_run, running);
+}
+
+static void test_nested_loops(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[**b]) -> f32[**b]");
+    set(&f, 0, 2, DIMS(2, 3), DIMS(8, 1));
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
+    const tenon_block *blocks = f.base.blocks;
+    nruns = 0;
+    fails_at = -1;
+    tensors = 2;
+    code = nested;
+    assert_int_equal(tenon_frame_run(&f.base, &client), 0);
+    assert_int_equal(nruns, 4);
+    assert_ptr_equal(f.base.blocks, blocks);
+    end(&f);
+}
+
 /* ------------------------------------------------------------------------------------------------------ elementwise */
 
 TENON_ELEMENTWISE(lerp, z = x + t * (y - x), float, z, float, x, float, y, float, t)
+TENON_ELEMENTWISE(copied, z = x, float, z, float, x)
 TENON_ELEMENTWISE(wide, z = (double)x, double, z, float, x)
 TENON_ELEMENTWISE(six, z = a + b + c + d + e + f, float, z, float, a, float, b, float, c, float, d, float, e, float, f)
 
@@ -356,6 +389,8 @@ static void test_elementwise(void **state)
                     "its code has a type of 8 bytes for tensor 1 of the batch, whose elements have 4");
     run_elementwise("f(x: f32[**b], y: f32[**b]) -> f32[**b]", lerp,
                     "its code is for 4 tensors of a batch, but its signature has 3");
+    run_elementwise("f(x: f32[**b, n]) -> f32[**b, n]", copied,
+                    "its code is elementwise, but tensor 0 of the batch has dimensions after '**'");
     (void)six;
 }
 
@@ -394,11 +429,12 @@ static void test_elementwise_strides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grammar),     cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_broadcast),   cmocka_unit_test(test_out),
-        cmocka_unit_test(test_failures),    cmocka_unit_test(test_shapes_that_do_not_broadcast),
-        cmocka_unit_test(test_runs),        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_elementwise_strides),
+        cmocka_unit_test(test_grammar),      cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_broadcast),    cmocka_unit_test(test_out),
+        cmocka_unit_test(test_failures),     cmocka_unit_test(test_shapes_that_do_not_broadcast),
+        cmocka_unit_test(test_runs),         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_elementwise_strides),
+        cmocka_unit_test(test_nested_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

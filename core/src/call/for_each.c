@@ -9,6 +9,7 @@ enum { MOST_TENSORS = TENON_MAX_PARAMETERS + TENON_MAX_RESULTS };
 typedef struct batch_tensor {
     char *data; /* NULL: an optional argument that was not passed */
     int64_t size;
+    int32_t item_ndim; /* of one item of the batch */
     int64_t strides[TENON_MAX_NDIM];
 } batch_tensor;
 
@@ -112,6 +113,7 @@ static tenon_status add_tensor(tenon_call *call, batch_loop *loop, const tenon_p
     const tenon_view *view =
         value->kind == TENON_KIND_TENSOR && !(value->flags & TENON_VALUE_UNSET) ? value->as.view : NULL;
     memset(tensor, 0, sizeof *tensor);
+    tensor->item_ndim = param->spec->ndims - 1;
     if (!view)
         return TENON_OK;
     size_t bits = tenon__element_bits(view);
@@ -146,6 +148,9 @@ static tenon_status check_sizes(tenon_call *call, const batch_loop *loop, int32_
         if (!loop->tensors[k].data && !loop->tensors[k].size)
             return tenon_fail(call, TENON_EFAILED,
                               "its code needs every tensor of the batch, but number %d was not passed", (int)k);
+        if (loop->tensors[k].item_ndim)
+            return tenon_fail(call, TENON_EFAILED,
+                              "its code is elementwise, but tensor %d of the batch has dimensions after '**'", (int)k);
         if ((size_t)loop->tensors[k].size != sizes[k])
             return tenon_fail(call, TENON_EFAILED,
                               "its code has a type of %d bytes for tensor %d of the batch, whose elements have %d",
@@ -154,30 +159,15 @@ static tenon_status check_sizes(tenon_call *call, const batch_loop *loop, int32_
     return TENON_OK;
 }
 
-tenon_status tenon_frame_host_for_each(tenon_call *call, int32_t count, const size_t *sizes, int64_t grain,
-                                       tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
-                                                            int64_t count),
-                                       void *context)
+/* Set the loop from the call, and run it. */
+static tenon_status run_loop(tenon_call *call, batch_loop *loop, int32_t count, const size_t *sizes, int64_t grain)
 {
-    tenon_frame *f = tenon__frame_of(call);
-    const tenon_signature *s = f->signature;
-    if (call->flags & TENON_CALL_FAILED)
-        return TENON_EFAILED;
-    if (!s || !s->nbatched || !(f->bindings.stars_bound >> s->batch & 1))
-        return tenon_fail(call, TENON_EFAILED, "its code calls tenon_for_each(), but %s",
-                          s && s->nbatched ? "no argument of the batch was passed"
-                                           : "its signature has no batch '**b'");
-    size_t most = (size_t)s->nbatched + (size_t)s->nresults;
-    batch_loop *loop = tenon_block_alloc(&f->blocks, sizeof *loop + most * sizeof *loop->tensors, 0);
-    if (!loop)
-        return tenon_fail(call, TENON_ENOMEM, "no memory for a loop over a batch");
-    loop->body = body;
-    loop->context = context;
-    loop->count = 0;
-    loop->ndim = f->bindings.star_ndims[s->batch];
+    const tenon_frame *f = tenon__frame_of(call);
+    int32_t batch = f->signature->batch;
     int64_t total = 1;
+    loop->ndim = f->bindings.star_ndims[batch];
     for (int32_t i = 0; i < loop->ndim; i++)
-        total *= loop->shape[i] = f->bindings.stars[s->batch][i];
+        total *= loop->shape[i] = f->bindings.stars[batch][i];
     tenon_status status = add_tensors(call, f, loop);
     if (!status && sizes)
         status = check_sizes(call, loop, count, sizes);
@@ -187,4 +177,30 @@ tenon_status tenon_frame_host_for_each(tenon_call *call, int32_t count, const si
     for (int32_t k = 0; k < loop->count; k++)
         loop->steps[k] = loop->tensors[k].size ? loop->tensors[k].strides[loop->ndim - 1] / loop->tensors[k].size : 0;
     return tenon_parallel_for(call, total, grain, run_items, loop);
+}
+
+tenon_status tenon_frame_host_for_each(tenon_call *call, int32_t count, const size_t *sizes, int64_t grain,
+                                       tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
+                                                            int64_t count),
+                                       void *context)
+{
+    const tenon_frame *f = tenon__frame_of(call);
+    const tenon_signature *s = f->signature;
+    if (tenon__call_has_failed(call))
+        return TENON_EFAILED;
+    if (!s || !s->nbatched || !(f->bindings.stars_bound >> s->batch & 1))
+        return tenon_fail(call, TENON_EFAILED, "its code calls tenon_for_each(), but %s",
+                          s && s->nbatched ? "no argument of the batch was passed"
+                                           : "its signature has no batch '**b'");
+    /* Not a block of the call: the bodies of a parallel loop may have loops too. */
+    size_t size = sizeof(batch_loop) + ((size_t)s->nbatched + (size_t)s->nresults) * sizeof(batch_tensor);
+    batch_loop *loop = tenon__alloc(size, false);
+    if (!loop)
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a loop over a batch");
+    loop->body = body;
+    loop->context = context;
+    loop->count = 0;
+    tenon_status status = run_loop(call, loop, count, sizes, grain);
+    tenon__free(loop, size);
+    return status;
 }

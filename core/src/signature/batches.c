@@ -91,11 +91,15 @@ static tenon_status broadcast_view(const tenon_signature *s, int32_t index, cons
     }
     uint64_t kept = TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED;
     tenon_status status = tenon_view_init(&made->view, &source, from->flags & kept, room, err);
-    if (!status && frame) {
+    if (status)
+        return tenon_error_set_in(err, status, s->name,
+                                  "argument '%s' with the shape of **%s has more bytes than 64 bits can count",
+                                  s->params[index].name, s->names.stars[s->batch]);
+    if (frame) {
         frame->args[index].as.view = &made->view;
         frame->args[index].flags |= TENON__VALUE_CONVERTED;
     }
-    return status;
+    return TENON_OK;
 }
 
 /* Whether the argument has the shape of the batch already. */
