@@ -50,42 +50,38 @@ static tenon_status naive(tenon_call *call)
     return TENON_OK;
 }
 
-/* Step 2: a loop that the compiler vectorises. */
-static tenon_status vectorised(tenon_call *call)
+/* A run of rows. Rows whose numbers are not next to each other are copied to their result first. */
+static tenon_status some_rows(void *context, void *const *data, const int64_t *steps, int64_t count)
 {
-    const float *x = tenon_data(call, 0, float);
-    float *y = tenon_result_data(call, 0, float);
-    int64_t rows = tenon_dim(call, 0), n = tenon_dim(call, 1);
-    for (int64_t row = 0; row < rows; row++)
-        softmax_row(x + row * n, y + row * n, n);
+    const tenon_view *view = context;
+    int64_t n = view->shape[view->ndim - 1], stride = view->strides[view->ndim - 1];
+    for (int64_t row = 0; row < count; row++) {
+        const float *x = (const float *)data[0] + row * steps[0];
+        float *y = (float *)data[1] + row * steps[1];
+        for (int64_t i = 0; stride != 1 && i < n; i++)
+            y[i] = x[i * stride];
+        softmax_row(stride == 1 ? x : y, y, n);
+    }
     return TENON_OK;
 }
 
-typedef struct rows_loop {
-    const float *x;
-    float *y;
-    int64_t n;
-} rows_loop;
-
-static tenon_status some_rows(void *context, int64_t begin, int64_t end)
+/* Step 2: a batch of rows, with any number of dimensions and any strides, and a loop that the compiler vectorises. */
+static tenon_status batch(tenon_call *call)
 {
-    const rows_loop *l = context;
-    for (int64_t row = begin; row < end; row++)
-        softmax_row(l->x + row * l->n, l->y + row * l->n, l->n);
-    return TENON_OK;
+    return tenon_for_each(call, INT64_MAX, some_rows, (void *)(uintptr_t)tenon_arg(call, 0));
 }
 
 /* Step 3: on all cores. Step 4 is this one, compiled for newer CPUs too. */
 static tenon_status parallel(tenon_call *call)
 {
-    rows_loop l = {tenon_data(call, 0, float), tenon_result_data(call, 0, float), tenon_dim(call, 1)};
-    return tenon_parallel_for(call, tenon_dim(call, 0), 1 + 20000 / (l.n + 1), some_rows, &l);
+    const tenon_view *x = tenon_arg(call, 0);
+    return tenon_for_each(call, 1 + 20000 / (x->shape[x->ndim - 1] + 1), some_rows, (void *)(uintptr_t)x);
 }
 
 TENON_MODULE(softmax, "softmax over the last axis.",
              TENON_FUNCTION_FLAGS("naive(x: f32[rows, n] c) -> f32[rows, n] where n >= 1", naive, "A plain loop.",
                                   TENON_RELEASE_LOCK),
-             TENON_FUNCTION_FLAGS("vectorised(x: f32[rows, n] c) -> f32[rows, n] where n >= 1", vectorised, "One core.",
+             TENON_FUNCTION_FLAGS("batch(x: f32[**b, n]) -> f32[**b, n] where n >= 1", batch, "One core.",
                                   TENON_RELEASE_LOCK),
-             TENON_FUNCTION_FLAGS("parallel(x: f32[rows, n] c) -> f32[rows, n] where n >= 1", parallel, "All cores.",
+             TENON_FUNCTION_FLAGS("parallel(x: f32[**b, n]) -> f32[**b, n] where n >= 1", parallel, "All cores.",
                                   TENON_RELEASE_LOCK))

@@ -55,7 +55,7 @@ def steps(x, folder):
     kernels = tenon.load(f"{folder}/softmax.so")
     plain = tenon.compile(SOURCE, flags=FLAGS)
     yield "1: a plain loop", lambda: plain.naive(x)
-    yield "2: vectorised", lambda: plain.vectorised(x)
+    yield "2: batch", lambda: plain.batch(x)
     yield "3: parallel", lambda: plain.parallel(x)
     yield f"4: {kernels.__variant__}", lambda: kernels.parallel(x)
 
