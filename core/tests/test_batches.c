@@ -38,6 +38,9 @@ static void test_mistakes(void **state)
     no("f(x: f32[**b, *c])", "a shape has at most one '*'");
     no("f(x: f32[**b], y: f32[*b])", "'*b' and '**b' cannot be used together");
     no("f(x: f32[**b]) -> f32[*b]", "'*b' and '**b' cannot be used together");
+    no("f(x: f32[*b]) -> f32[**b]", "'*b' and '**b' cannot be used together");
+    no("f(xs: [f32[*b]], x: f32[**b])", "'*b' and '**b' cannot be used together");
+    no("f(x: f32[*b], y: f32[**c]) -> f32[**b]", "a signature has one batch: '**c' or '**b'");
     no("f(x: f32[**b], y: f32[**c])", "a signature has one batch: '**b' or '**c'");
     no("f(x: f32[**b] c)", "'c', 'f', 'dense', 'rw' and 'keep' do not apply to it");
     no("f(x: f32[**b] f)", "do not apply to it");

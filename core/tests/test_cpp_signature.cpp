@@ -88,7 +88,8 @@ static bool has_star(const tenon_signature *signature, int32_t item, int32_t ndi
 {
     for (int32_t i = 0; i < ndims; i++) {
         tenon_dimension dim;
-        if (tenon_signature_dim(signature, item, i, &dim, nullptr) || dim.kind == TENON_DIM_STAR)
+        if (tenon_signature_dim(signature, item, i, &dim, nullptr) || dim.kind == TENON_DIM_STAR ||
+            dim.kind == TENON_DIM_BATCH)
             return true;
     }
     return false;
@@ -423,6 +424,7 @@ static std::string change(const std::vector<std::string> &texts)
                                          "ints[3]",
                                          "|",
                                          "*b",
+                                         "**b",
                                          "_",
                                          " rw",
                                          " c",

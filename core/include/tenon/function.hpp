@@ -18,7 +18,7 @@
 // Parameters, in the order of the signature:
 //
 //   f32[n, d]           tenon::in<float, 2>; rw<float, 2> if it has 'rw'; kept<float, 2> or in if it has 'keep'
-//   f32[*b, n]          tenon::in<float, tenon::any>
+//   f32[*b, n], f32[**b]  tenon::in<float, tenon::any>; tenon::for_each loops over the items of a batch
 //   real[n], T[n]       tenon::in<void, 1>, whose view() has the dtype; or a generic lambda: see below
 //   [f32[n]]            tenon::list<float, 1>; rw_list<float, 1> if it has 'rw'
 //   float, bool         double (or float, which narrows), bool
@@ -72,6 +72,7 @@
 #pragma GCC diagnostic ignored "-Wshadow" // GCC compares our parameters with the user's global names
 #endif
 #include <tenon/cpp/bind.hpp>
+#include <tenon/cpp/for_each.hpp>
 #include <tenon/cpp/parallel.hpp>
 #ifdef __GNUC__
 #pragma GCC diagnostic pop

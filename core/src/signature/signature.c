@@ -1076,27 +1076,27 @@ static tenon_status check_batch(signature_compiler *c, const tenon_parameter *it
     uint32_t layout = TENON_SPEC_C | TENON_SPEC_F | TENON_SPEC_DENSE | TENON_SPEC_WRITE;
     if (!dim || (slot < 0 && dim->kind != TENON_DIM_BATCH))
         return TENON_OK;
-    if (dim->kind == TENON_DIM_STAR)
-        return dim->slot != slot ? TENON_OK
-                                 : tenon__parse_fail(&c->p, at, "'*%s' and '**%s' cannot be used together",
-                                                     c->out->names.stars[slot], c->out->names.stars[slot]);
-    if (item->items)
-        return tenon__parse_fail(&c->p, at, "a tensor in a list cannot have a batch '**%s'",
-                                 c->out->names.stars[dim->slot]);
+    if (dim->kind == TENON_DIM_STAR && dim->slot != slot)
+        return TENON_OK;
+    const char *name = c->out->names.stars[dim->slot];
+    if (item->items && dim->kind == TENON_DIM_BATCH)
+        return tenon__parse_fail(&c->p, at, "a tensor in a list cannot have a batch '**%s'", name);
+    if (slot < 0 || dim->kind == TENON_DIM_STAR) /* without a slot, "*b" of an argument determines the result's "**b" */
+        return tenon__parse_fail(&c->p, at, "'*%s' and '**%s' cannot be used together", name, name);
     if (dim->slot != slot)
         return tenon__parse_fail(&c->p, at, "a signature has one batch: '**%s' or '**%s'", c->out->names.stars[slot],
-                                 c->out->names.stars[dim->slot]);
+                                 name);
     if (of_argument && ((spec->flags & layout) || (item->flags & TENON_PARAMETER_KEEP)))
         return tenon__parse_fail(
             &c->p, at,
             "a batch '**%s' is a view whose strides may be 0: 'c', 'f', 'dense', 'rw' and 'keep' do "
             "not apply to it",
-            c->out->names.stars[slot]);
+            name);
     if (!of_argument && (item->flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF)))
         return tenon__parse_fail(&c->p, at,
                                  "a result with a batch '**%s' is made by the host: 'own' and 'of' do not "
                                  "apply to it",
-                                 c->out->names.stars[slot]);
+                                 name);
     return TENON_OK;
 }
 

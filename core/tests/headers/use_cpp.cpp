@@ -202,6 +202,15 @@ static void square_in_parallel(tenon::rw<double, 1> x)
     tenon::parallel_for(x.size(), 1, [&](int64_t i) { x(i) += 1; });
 }
 
+static void add_batches(tenon::in<double, tenon::any>, tenon::in<double, tenon::any>, tenon::out<double, tenon::any>)
+{
+    tenon::for_each(64, [](const double *x, const double *y, double *z) { *z = *x + *y; });
+    tenon::for_each(INT64_MAX, [](void *const *data, const int64_t *steps, int64_t count) {
+        for (int64_t i = 0; i < count; i++)
+            static_cast<double *>(data[2])[i * steps[2]] += 1;
+    });
+}
+
 static counter *make_counter(int64_t start, tenon::kept<float, 1> memory)
 {
     counter *made = new counter(start);
@@ -229,6 +238,7 @@ TENON_CPP_MODULE(
                     use_many, "Numbers.", TENON_KEEP_LOCK),
     TENON_CPP("fill_rows() -> rows: f32[?, ?], count: int", fill_rows, "A table."),
     TENON_CPP("square_in_parallel(x: f64[n] rw)", square_in_parallel, "Squares."),
+    TENON_CPP("add_batches(x: f64[**b], y: f64[**b]) -> f64[**b]", add_batches, "Adds."),
     TENON_CPP_CLASS(counter, "A number."), TENON_CPP_CLASS_FLAGS(nested::other, "Another.", TENON_CLASS_CONCURRENT),
     TENON_CPP("counter(start: int, memory: f32[n] keep)", make_counter, "Starts."),
     TENON_CPP("counter.sum(self, other: handle('counter')?, third: handle('Other')?) -> int", sum_counters, "A sum."),

@@ -14,41 +14,39 @@ namespace tenon
 namespace impl TENON__HIDDEN
 {
 
-template <class Body> struct parallel_body {
-    Body &body;
-    tenon_call *running;
+// The parts of a loop on any threads, and the first exception of them.
+struct loop_parts {
+    tenon_call *running = call();
 #ifdef TENON__EXCEPTIONS
     std::exception_ptr first; // that any thread caught
     unsigned char taken = 0;
 #endif
 
-    explicit parallel_body(Body &b) : body(b), running(call())
+    template <class Part> tenon_status run(Part &&part)
     {
-    }
-    void run(int64_t begin, int64_t end)
-    {
-        if constexpr (std::is_invocable<Body &, int64_t, int64_t>::value)
-            body(begin, end);
-        else
-            for (int64_t i = begin; i < end; i++)
-                body(i);
-    }
-    static tenon_status part(void *context, int64_t begin, int64_t end)
-    {
-        parallel_body &self = *static_cast<parallel_body *>(context);
-        call_scope scope(self.running);
+        call_scope scope(running);
 #ifdef TENON__EXCEPTIONS
         try {
-            self.run(begin, end);
+            part();
         } catch (...) {
-            if (self.take())
-                self.first = std::current_exception();
+            if (take())
+                first = std::current_exception();
             return TENON_EFAILED;
         }
 #else
-        self.run(begin, end);
+        part();
 #endif
         return TENON_OK;
+    }
+    // Throws what a part threw.
+    void end(tenon_status status)
+    {
+#ifdef TENON__EXCEPTIONS
+        if (first)
+            std::rethrow_exception(first);
+#endif
+        if (status != TENON_OK)
+            raise_failed(status);
     }
 #ifdef TENON__EXCEPTIONS
     // Whether this thread is the first that failed.
@@ -61,6 +59,25 @@ template <class Body> struct parallel_body {
 #endif
     }
 #endif
+};
+
+template <class Body> struct parallel_body : loop_parts {
+    Body &body;
+
+    explicit parallel_body(Body &b) : body(b)
+    {
+    }
+    static tenon_status part(void *context, int64_t begin, int64_t end)
+    {
+        parallel_body &self = *static_cast<parallel_body *>(context);
+        return self.run([&] {
+            if constexpr (std::is_invocable<Body &, int64_t, int64_t>::value)
+                self.body(begin, end);
+            else
+                for (int64_t i = begin; i < end; i++)
+                    self.body(i);
+        });
+    }
 };
 
 } // namespace impl
@@ -78,12 +95,7 @@ template <class Body> TENON__HIDDEN void parallel_for(int64_t count, int64_t gra
     tenon_status status = all.running ? tenon_parallel_for(all.running, count, grain, all.part, &all)
                           : count > 0 ? all.part(&all, 0, count)
                                       : TENON_OK;
-#ifdef TENON__EXCEPTIONS
-    if (all.first)
-        std::rethrow_exception(all.first);
-#endif
-    if (status != TENON_OK)
-        impl::raise_failed(status);
+    all.end(status);
 }
 
 } // namespace tenon

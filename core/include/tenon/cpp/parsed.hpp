@@ -42,9 +42,11 @@ struct slot {
     bool open;         // a tensor result that the host does not allocate, or a list of them that the function makes
     bool unaligned;    // "unaligned"
     bool defaulted;    // has a default, which may be None
-    int rank;          // of a tensor: the number of dimensions, or -1 for any (a "*b")
+    bool batch;        // a tensor that begins with "**b"
+    int rank;          // of a tensor: the number of dimensions, or -1 for any (a "*b" or "**b")
     int dims;          // as they are written
-    int star;          // the place of a "*b" among them, or -1
+    int star;          // the place of a "*b" or "**b" among them, or -1
+    int star_name;     // the index of its name, or -1
     int type;          // the index of the dtype variable, or -1
     tenon_dtype dtype; // if `type` is -1: the only dtype; of a dtype: the default. Its bits are 0 without one
     const char *name;  // NULL for a result without a name

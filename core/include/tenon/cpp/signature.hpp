@@ -636,6 +636,28 @@ struct parser : tensor_parser {
         return found;
     }
 
+    // Whether the name of the item's "*b" or "**b" is used for one of the two only, and for one batch.
+    constexpr bool check_star(const slot &item, int batch)
+    {
+        bool tensors = item.kind == kind::tensor || item.kind == kind::tensors;
+        bool used = tensors && item.star_name >= 0;
+        return !used || item.batch == (item.star_name == batch) || fail(item.position);
+    }
+
+    constexpr bool check_batches()
+    {
+        int batch = -1;
+        for (int i = out.parameters - 1; i >= 0; i--)
+            batch = out.parameter[i].batch ? out.parameter[i].star_name : batch;
+        for (int i = 0; i < out.parameters; i++)
+            if (!check_star(out.parameter[i], batch))
+                return false;
+        for (int i = 0; i < out.results; i++)
+            if (!check_star(out.result[i], batch))
+                return false;
+        return true;
+    }
+
     // The names that tensors use.
     constexpr bool check_names()
     {
@@ -681,7 +703,7 @@ struct parser : tensor_parser {
         skip_spaces();
         if (text[at] != '\0')
             return fail(at);
-        return (at < 8192 || fail(0)) && (!out.member || check_member()) && check_names();
+        return (at < 8192 || fail(0)) && (!out.member || check_member()) && check_names() && check_batches();
     }
 };
 

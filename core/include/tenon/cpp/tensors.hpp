@@ -295,13 +295,15 @@ struct tensor_parser : reader {
         if (count == 32)
             return fail(at);
         if (accept('*')) {
+            bool batch = accept('*');
             word w = next_word();
             int index = 0;
             bool anonymous = w.is("_");
             if (!anonymous && (w.length == 0 || !is_lower(*w.start)))
                 return fail(w.at);
-            if (item.rank < 0)
+            if (item.rank < 0 || (batch && (anonymous || count > 0)))
                 return fail(position);
+            item.batch = batch;
             item.star = count;
             if (anonymous) {
                 item.rank = -1;
@@ -311,6 +313,7 @@ struct tensor_parser : reader {
             if (!intern(w, stars, max_variables, index))
                 return false;
             stars.bound[index] |= !in_result;
+            item.star_name = index;
             item.rank = -1;
             return true;
         }
@@ -389,6 +392,13 @@ struct tensor_parser : reader {
         }
     }
 
+    // A batch is a view whose strides may be 0, of the host's memory.
+    constexpr bool check_batch(const slot &item, unsigned flags)
+    {
+        unsigned refused = in_result ? at_own | at_of : at_c | at_f | at_dense | at_rw | at_keep;
+        return !item.batch || (!in_list && !(flags & refused)) || fail(item.position);
+    }
+
     // Attributes of a parameter.
     constexpr bool check_parameter(const slot &item, unsigned flags)
     {
@@ -417,7 +427,8 @@ struct tensor_parser : reader {
         if (lifetime == at_of) {
             int owner = find(of, out.parameter, out.parameters);
             of_self = owner == 0 && out.method;
-            if (owner < 0 || !(of_self || out.parameter[owner].kind == kind::tensor) || out.parameter[owner].converted)
+            if (owner < 0 || !(of_self || out.parameter[owner].kind == kind::tensor) ||
+                out.parameter[owner].converted || out.parameter[owner].batch)
                 return fail(of.at);
         } else if (lifetime != at_own) {
             return fail(item.position);
@@ -430,7 +441,7 @@ struct tensor_parser : reader {
     {
         start = at;
         operations = anys = 0;
-        unknown_at = item.star = -1;
+        unknown_at = item.star = item.star_name = -1;
         item.rank = 0;
         if (!element(item) || !expect('['))
             return false;
@@ -458,7 +469,7 @@ struct tensor_parser : reader {
         item.shown = flags & at_of;
         item.contiguous = flags & at_c;
         item.unaligned = flags & at_unaligned;
-        return in_result ? check_result(item, flags) : check_parameter(item, flags);
+        return check_batch(item, flags) && (in_result ? check_result(item, flags) : check_parameter(item, flags));
     }
 };
 
