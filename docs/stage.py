@@ -68,7 +68,7 @@ class Stage:
 
     def read_markdown(self, name):
         """The text of a page, with the links of the site."""
-        text = (ROOT / name).read_text("utf-8")
+        text = (ROOT / name).read_text("utf-8").replace("```rust,ignore\n", "```rust\n")  # rustdoc's word
         return LINK.sub(lambda match: self.link(name, match[0]) if match["link"] else match[0], text)
 
     def add_markdown(self, name):

@@ -1078,7 +1078,7 @@ static tenon_status check_batch(signature_compiler *c, const tenon_parameter *it
         return TENON_OK;
     if (dim->kind == TENON_DIM_STAR && dim->slot != slot)
         return TENON_OK;
-    const char *name = c->out->names.stars[dim->slot];
+    const char *name = dim->slot < 0 ? "_" : c->out->names.stars[dim->slot];
     if (item->items && dim->kind == TENON_DIM_BATCH)
         return tenon__parse_fail(&c->p, at, "a tensor in a list cannot have a batch '**%s'", name);
     if (slot < 0 || dim->kind == TENON_DIM_STAR) /* without a slot, "*b" of an argument determines the result's "**b" */
