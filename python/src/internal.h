@@ -31,6 +31,10 @@ uint64_t tenon__py_load_count(void);
 void tenon__py_after_fork(void (*in_child)(void));
 /* The time since some event in the past. */
 int64_t tenon__py_microseconds(void);
+/* Call run(context), which may want the interpreter lock, from code of a library. CPython before 3.14 ends a thread that wants
+ * the lock of an interpreter that has ended, by unwinding its stack; C++ and Rust would abort the process. Such a thread
+ * sleeps permanently instead, as in CPython 3.14. */
+void tenon__py_run_at_exit_too(void (*run)(void *context), void *context);
 /* Let another thread run. */
 void tenon__py_yield(void);
 /* Memory that is never freed. */

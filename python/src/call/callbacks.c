@@ -192,19 +192,34 @@ static int call_python(tenon__py_frame *f, const tenon_callback_call *call)
     return status;
 }
 
-int tenon__py_callback(tenon_frame *base, const tenon_callback_call *call)
+typedef struct attached_call {
+    tenon__py_frame *frame;
+    const tenon_callback_call *call;
+    int status;
+} attached_call;
+
+/* With the interpreter lock. */
+static void run_callback(void *context)
 {
-    tenon__py_frame *f = tenon__py_frame_of(base);
-    tenon__py_attach_call(f);
+    attached_call *attached = context;
+    tenon__py_frame *f = attached->frame;
     int status = tenon__py_enter_recursion(" while a Tenon function called a callback");
     if (status == 0) {
-        status = call_python(f, call);
+        status = call_python(f, attached->call);
         tenon__py_leave_recursion();
     }
     if (status == 0) /* the function has the arguments' pointers: it must stop if they are wrong now */
         status = tenon__py_check_changed_arguments(f);
     if (status < 0)
         tenon__py_keep_exception(f);
-    tenon__py_detach_call(f);
-    return status;
+    attached->status = status;
+}
+
+int tenon__py_callback(tenon_frame *base, const tenon_callback_call *call)
+{
+    attached_call attached = {tenon__py_frame_of(base), call, -1};
+    tenon__py_attach_call(attached.frame);
+    tenon__py_run_at_exit_too(run_callback, &attached); /* Python code may release the lock, and want it again */
+    tenon__py_detach_call(attached.frame);
+    return attached.status;
 }

@@ -6,10 +6,15 @@
 
 /* ---------------------------------------------------------------------------------------------------- the lock */
 
+static void restore_thread(void *thread)
+{
+    PyEval_RestoreThread(thread);
+}
+
 void tenon__py_attach_call(tenon__py_frame *f)
 {
     if (f->thread)
-        PyEval_RestoreThread(f->thread);
+        tenon__py_run_at_exit_too(restore_thread, f->thread);
 }
 
 void tenon__py_detach_call(tenon__py_frame *f)

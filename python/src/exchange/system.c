@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #else
@@ -44,6 +45,11 @@ bool tenon__py_symbol(void *library, const char *name, void *place)
 void tenon__py_after_fork(void (*in_child)(void))
 {
     (void)in_child;
+}
+
+void tenon__py_run_at_exit_too(void (*run)(void *context), void *context)
+{
+    run(context); /* the system ends threads without unwinding their stacks */
 }
 
 int64_t tenon__py_microseconds(void)
@@ -110,6 +116,20 @@ bool tenon__py_symbol(void *library, const char *name, void *place)
 void tenon__py_after_fork(void (*in_child)(void))
 {
     pthread_atfork(NULL, NULL, in_child);
+}
+
+static void sleep_permanently(void *unused)
+{
+    (void)unused;
+    for (;;)
+        pause();
+}
+
+void tenon__py_run_at_exit_too(void (*run)(void *context), void *context)
+{
+    pthread_cleanup_push(sleep_permanently, NULL);
+    run(context);
+    pthread_cleanup_pop(0);
 }
 
 int64_t tenon__py_microseconds(void)

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
-from building import build, tenon
+from building import build, build_cpp, run_python, tenon
 
 f32 = np.float32
 
@@ -388,3 +388,39 @@ def test_parameters(callbacks):
     assert (parameter["kind"], parameter["handle"]) == ("callable", None)
     ((x,), (result,)) = parameter["callback"]
     assert (x["name"], x["kind"], x["type"], result["kind"]) == ("x", "tensor", "f64[n]", "float")
+
+
+ENDLESS = """
+    #include <tenon/function.hpp>
+
+    static double endless(tenon::callback<double(int64_t)> f)
+    {
+        double sum = 0;
+        for (int64_t i = 0; sum >= 0; i++)
+            sum += f(i);
+        return sum;
+    }
+
+    TENON_CPP_MODULE(endless, nullptr,
+        TENON_CPP("locked(f: callable('(i: int) -> float')) -> float", endless, ""),
+        TENON_CPP_FLAGS("unlocked(f: callable('(i: int) -> float')) -> float", endless, "", TENON_RELEASE_LOCK))
+"""
+
+
+@pytest.mark.parametrize("name", ["locked", "unlocked"])
+def test_exit_while_daemon_threads_call_back(name):
+    """The threads end with the interpreter, inside C++ code that must not be unwound."""
+    for _ in range(5):
+        run_python(
+            """
+            import sys, threading, time
+            import tenon
+            function = getattr(tenon.load(sys.argv[1]), sys.argv[2])
+            for _ in range(4):
+                threading.Thread(target=function, args=(lambda i: 1.0,), daemon=True).start()
+            time.sleep(0.1)
+            """,
+            build_cpp(ENDLESS),
+            name,
+            timeout=60,
+        )
