@@ -345,7 +345,7 @@ struct tenon_host {
      * failure the call has failed. */
     tenon_status (*callback)(tenon_call *call, int32_t index, const tenon_value *args, tenon_value *results);
     /* Call `body` for runs of items of the batch, as tenon_for_each does. If `sizes` is not NULL, the batch has `count` tensors
-     * with elements of these sizes, in bytes; otherwise the call fails. */
+     * whose items are one element of these sizes, in bytes; otherwise the call fails. */
     tenon_status (*for_each)(tenon_call *call, int32_t count, const size_t *sizes, int64_t grain,
                              tenon_status (*body)(void *context, void *const *data, const int64_t *steps,
                                                   int64_t count),

@@ -78,9 +78,10 @@ template <class Body> struct batch_body : loop_parts {
 } // namespace impl
 
 // Calls body(data, steps, count) for runs of items of a batch `**b`, or body(const float *x, ..., float *z) for each item, with
-// a pointer to it in each tensor that has the batch: the arguments first, and then the results. More than `grain` items are
-// shared by several threads: see tenon_for_each. The first exception that a body throws ends the loop and is thrown again
-// here. The body may use tenon::call() for tenon_fail, tenon_cancelled and other loops only.
+// a pointer to it in each tensor that has the batch: the arguments first, and then the results. The second kind is for items
+// that are one element; if a shape has more than `**b`, the call fails. More than `grain` items are shared by several threads:
+// see tenon_for_each. The first exception that a body throws ends the loop and is thrown again here. The body may
+// use tenon::call() for tenon_fail, tenon_cancelled and other loops only.
 template <class Body> TENON__HIDDEN void for_each(int64_t grain, Body &&body)
 {
     using type = typename std::remove_reference<Body>::type;

@@ -86,6 +86,7 @@ SOURCE = r"""
         TENON_CPP("say(x: f32[**b]) -> f32[**b]", say, nullptr),
         TENON_CPP("widen(x: f32[**b]) -> f32[**b]", widen, nullptr),
         TENON_CPP("total(x: f32[**b]) -> float", total, nullptr),
+        TENON_CPP("total_of_rows(x: f32[**b, n]) -> float", total, nullptr),
         TENON_CPP("not_a_batch(x: f32[*b]) -> int", not_a_batch, nullptr),
         TENON_CPP("negate(x: T[**b]) -> T[**b] where T = f32|f64|i32", negate, nullptr))
 """
@@ -148,6 +149,8 @@ def test_the_call_inside_of_a_body(batches):
 def test_bodies_that_do_not_fit(batches):
     with pytest.raises(RuntimeError, match="a type of 8 bytes for tensor 1 of the batch, whose elements have 4"):
         batches.widen(numbers(3))
+    with pytest.raises(RuntimeError, match=r"its code is elementwise, but tensor 0 of the batch has dimensions after '\*\*'"):
+        batches.total_of_rows(numbers(3, 2))
     with pytest.raises(RuntimeError, match=r"its signature has no batch '\*\*b'"):
         batches.not_a_batch(numbers(3))
 
