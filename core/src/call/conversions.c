@@ -21,7 +21,7 @@ static tenon_status convert_argument(tenon_frame *f, int32_t index, int64_t byte
     const size_t align = param->spec->alignment > COPY_ALIGNMENT ? (size_t)param->spec->alignment : COPY_ALIGNMENT;
     const size_t ndim = (size_t)from->ndim;
     void *memory = converted_memory(f, bytes, align);
-    tenon__converted *made = tenon_block_alloc(&f->blocks, sizeof *made + 2 * ndim * sizeof(int64_t), 0);
+    tenon_converted *made = tenon_block_alloc(&f->blocks, sizeof *made + 2 * ndim * sizeof(int64_t), 0);
     if (!memory || !made)
         return tenon_error_set_in(err, TENON_ENOMEM, f->signature->name,
                                   "argument '%s': no memory for the %" PRId64 " bytes that it is converted to",

@@ -80,7 +80,7 @@ static tenon_status broadcast_view(const tenon_signature *s, int32_t index, cons
     source.shape = shape;
     source.strides = strides;
     source.byte_offset = from->byte_offset;
-    tenon__converted local, *made = &local; /* the host finds its own view in `given` */
+    tenon_converted local, *made = &local; /* the host finds its own view in `given` */
     int64_t dims[2 * TENON_MAX_NDIM], *room = dims;
     if (frame) {
         made = tenon_block_alloc(&frame->blocks, sizeof *made + 2 * (size_t)ndim * sizeof *room, 0);

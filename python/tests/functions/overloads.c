@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The signature of the entry that was called. */
-static tenon_status which(tenon_call *call)
+static tenon_status chosen(tenon_call *call)
 {
     const char *signature = call->function->signature;
     return tenon_return_str(call, call->nresults - 1, signature, strlen(signature));
@@ -56,33 +56,35 @@ static tenon_status box_value(tenon_call *call)
     return tenon_return_int(call, 0, *(int64_t *)tenon_arg_handle(call, 0));
 }
 
-TENON_MODULE(overloads, "Overloads.", TENON_FUNCTION("which(x: f32[n] c) -> str", which, "One."),
-             TENON_FUNCTION("which(x: f64[n]) -> str", which, NULL),
+TENON_MODULE(overloads, "Overloads.", TENON_FUNCTION("chosen(x: f32[n] c) -> str", chosen, "One."),
+             TENON_FUNCTION("chosen(x: f64[n]) -> str", chosen, NULL),
              TENON_FUNCTION("twice(x: f32[n]) -> f32[n]", twice32, "Returns 2 * x."),
-             TENON_FUNCTION("which(x: f32[n, m]) -> str", which, NULL),
-             TENON_FUNCTION("which(n: int) -> str", which, NULL), TENON_FUNCTION("which(n: float) -> str", which, NULL),
-             TENON_FUNCTION("which(mode: 'a'|'b') -> str", which, "A mode."),
-             TENON_FUNCTION("which(text: str) -> str", which, NULL),
-             TENON_FUNCTION("which(x: f32[n], y: f32[n]) -> str", which, NULL),
-             TENON_FUNCTION("which(*, key: int) -> str", which, NULL),
-             TENON_FUNCTION("which(xs: [f32[n]]) -> str", which, NULL),
+             TENON_FUNCTION("chosen(x: f32[n, m]) -> str", chosen, NULL),
+             TENON_FUNCTION("chosen(n: int) -> str", chosen, NULL),
+             TENON_FUNCTION("chosen(n: float) -> str", chosen, NULL),
+             TENON_FUNCTION("chosen(mode: 'a'|'b') -> str", chosen, "A mode."),
+             TENON_FUNCTION("chosen(text: str) -> str", chosen, NULL),
+             TENON_FUNCTION("chosen(x: f32[n], y: f32[n]) -> str", chosen, NULL),
+             TENON_FUNCTION("chosen(*, key: int) -> str", chosen, NULL),
+             TENON_FUNCTION("chosen(xs: [f32[n]]) -> str", chosen, NULL),
              TENON_FUNCTION("twice(x: f64[n]) -> f64[n]", twice64, NULL),
              TENON_FUNCTION("twice(x: float) -> float", twice_number, NULL),
-             TENON_FUNCTION("sized(x: f32[n]) -> str where n < 3", which, NULL),
-             TENON_FUNCTION("sized(x: f32[n]) -> str where n >= 3", which, NULL),
-             TENON_FUNCTION("fails(x: f32[n])", failing, NULL), TENON_FUNCTION("fails(x: f32|f64[n])", which, NULL),
+             TENON_FUNCTION("sized(x: f32[n]) -> str where n < 3", chosen, NULL),
+             TENON_FUNCTION("sized(x: f32[n]) -> str where n >= 3", chosen, NULL),
+             TENON_FUNCTION("fails(x: f32[n])", failing, NULL), TENON_FUNCTION("fails(x: f32|f64[n])", chosen, NULL),
              TENON_FUNCTION("range(n: int) -> low: int, high: int", range, NULL),
              TENON_FUNCTION("range(n: float) -> low: int, high: int", range, NULL),
              TENON_FUNCTION("range(n: str) -> low: int, high: int, step: int", range, NULL),
-             TENON_FUNCTION("strict(x: f32[n]) -> str", which, NULL),
-             TENON_FUNCTION_FLAGS("strict(x: f32|f64[n]) -> str", which, NULL, TENON_NO_GRAD_CHECK),
-             TENON_FUNCTION("alone(x: f32[n]) -> str", which, "Alone."),
+             TENON_FUNCTION("strict(x: f32[n]) -> str", chosen, NULL),
+             TENON_FUNCTION_FLAGS("strict(x: f32|f64[n]) -> str", chosen, NULL, TENON_NO_GRAD_CHECK),
+             TENON_FUNCTION("alone(x: f32[n]) -> str", chosen, "Alone."),
              TENON_FUNCTION("number(x: float) -> float", twice_number, NULL), TENON_CLASS("Box", "A box."),
              TENON_FUNCTION("Box()", make_box, "An empty one."),
              TENON_FUNCTION("Box(value: int)", make_box, "One with a value."),
              TENON_FUNCTION("Box(values: f32[n])", make_box, NULL),
              TENON_FUNCTION("Box.value(self) -> int", box_value, NULL),
-             TENON_FUNCTION("Box.put(self, x: f32[n] c) -> str", which, "Puts floats."),
-             TENON_FUNCTION("Box.put(self, other: handle('Box')) -> str", which, NULL),
-             TENON_FUNCTION("Box.put(self) -> str", which, NULL), TENON_FUNCTION("Box.of(n: int) -> str", which, NULL),
-             TENON_FUNCTION("Box.of(n: str) -> str", which, NULL))
+             TENON_FUNCTION("Box.put(self, x: f32[n] c) -> str", chosen, "Puts floats."),
+             TENON_FUNCTION("Box.put(self, other: handle('Box')) -> str", chosen, NULL),
+             TENON_FUNCTION("Box.put(self) -> str", chosen, NULL),
+             TENON_FUNCTION("Box.of(n: int) -> str", chosen, NULL),
+             TENON_FUNCTION("Box.of(n: str) -> str", chosen, NULL))

@@ -30,30 +30,30 @@ def ones(*shape, dtype=f32):
 @pytest.mark.parametrize(
     ("args", "kwargs", "signature"),
     [
-        ((ones(3),), {}, "which(x: f32[n] c) -> str"),
-        ((ones(0),), {}, "which(x: f32[n] c) -> str"),
-        ((), {"x": ones(3)}, "which(x: f32[n] c) -> str"),
-        ((ones(3, dtype=f64),), {}, "which(x: f64[n]) -> str"),
-        ((), {"x": ones(3, dtype=f64)}, "which(x: f64[n]) -> str"),
-        ((ones(3, 2),), {}, "which(x: f32[n, m]) -> str"),
-        ((3,), {}, "which(n: int) -> str"),
-        ((np.int64(3),), {}, "which(n: int) -> str"),
-        ((True,), {}, "which(n: int) -> str"),
-        ((3.5,), {}, "which(n: float) -> str"),
-        ((2**70,), {}, "which(n: float) -> str"),
-        (("a",), {}, "which(mode: 'a'|'b') -> str"),
-        (("c",), {}, "which(text: str) -> str"),
-        ((), {"text": "a"}, "which(text: str) -> str"),
-        ((ones(2), ones(2)), {}, "which(x: f32[n], y: f32[n]) -> str"),
-        ((ones(2),), {"y": ones(2)}, "which(x: f32[n], y: f32[n]) -> str"),
-        ((), {"key": 3}, "which(*, key: int) -> str"),
-        (([ones(2)],), {}, "which(xs: [f32[n]]) -> str"),
-        ((memoryview(b"12345678").cast("f"),), {}, "which(x: f32[n] c) -> str"),
+        ((ones(3),), {}, "chosen(x: f32[n] c) -> str"),
+        ((ones(0),), {}, "chosen(x: f32[n] c) -> str"),
+        ((), {"x": ones(3)}, "chosen(x: f32[n] c) -> str"),
+        ((ones(3, dtype=f64),), {}, "chosen(x: f64[n]) -> str"),
+        ((), {"x": ones(3, dtype=f64)}, "chosen(x: f64[n]) -> str"),
+        ((ones(3, 2),), {}, "chosen(x: f32[n, m]) -> str"),
+        ((3,), {}, "chosen(n: int) -> str"),
+        ((np.int64(3),), {}, "chosen(n: int) -> str"),
+        ((True,), {}, "chosen(n: int) -> str"),
+        ((3.5,), {}, "chosen(n: float) -> str"),
+        ((2**70,), {}, "chosen(n: float) -> str"),
+        (("a",), {}, "chosen(mode: 'a'|'b') -> str"),
+        (("c",), {}, "chosen(text: str) -> str"),
+        ((), {"text": "a"}, "chosen(text: str) -> str"),
+        ((ones(2), ones(2)), {}, "chosen(x: f32[n], y: f32[n]) -> str"),
+        ((ones(2),), {"y": ones(2)}, "chosen(x: f32[n], y: f32[n]) -> str"),
+        ((), {"key": 3}, "chosen(*, key: int) -> str"),
+        (([ones(2)],), {}, "chosen(xs: [f32[n]]) -> str"),
+        ((memoryview(b"12345678").cast("f"),), {}, "chosen(x: f32[n] c) -> str"),
     ],
 )
 def test_the_first_that_fits(lib, args, kwargs, signature):
     for _ in range(2):
-        assert lib.which(*args, **kwargs) == signature
+        assert lib.chosen(*args, **kwargs) == signature
 
 
 def test_results(lib):
@@ -81,22 +81,22 @@ def test_named_results(lib):
 
 # ------------------------------------------------------------------------------------------------------------ errors
 
-NONE = """which(): no signature fits the arguments
-  which(x: f32[n] c) -> str: argument 'x': expected f32[n], got i64[3] (numpy.ndarray); dtype is i64, not f32; try x.astype('float32')
-  which(x: f64[n]) -> str: argument 'x': expected f64[n], got i64[3] (numpy.ndarray); dtype is i64, not f64; try x.astype('float64')
-  which(x: f32[n, m]) -> str: argument 'x': expected f32[n, m], got i64[3] (numpy.ndarray); dtype is i64, not f32; try x.astype('float32')
-  which(n: int) -> str: argument 'n': expected int, got numpy.ndarray: only integer scalar arrays can be converted to a scalar index
-  which(n: float) -> str: argument 'n': expected float, got numpy.ndarray: only 0-dimensional arrays can be converted to Python scalars
-  which(mode: 'a'|'b') -> str: argument 'mode': expected 'a'|'b', got numpy.ndarray
-  which(text: str) -> str: argument 'text': expected str, got numpy.ndarray
-  which(x: f32[n], y: f32[n]) -> str: missing 1 required positional argument: 'y'
-  which(*, key: int) -> str: takes 0 positional arguments but 1 was given
-  which(xs: [f32[n]]) -> str: argument 'xs': expected [f32[n]], got numpy.ndarray; pass a list or a tuple of arrays"""
+NONE = """chosen(): no signature fits the arguments
+  chosen(x: f32[n] c) -> str: argument 'x': expected f32[n], got i64[3] (numpy.ndarray); dtype is i64, not f32; try x.astype('float32')
+  chosen(x: f64[n]) -> str: argument 'x': expected f64[n], got i64[3] (numpy.ndarray); dtype is i64, not f64; try x.astype('float64')
+  chosen(x: f32[n, m]) -> str: argument 'x': expected f32[n, m], got i64[3] (numpy.ndarray); dtype is i64, not f32; try x.astype('float32')
+  chosen(n: int) -> str: argument 'n': expected int, got numpy.ndarray: only integer scalar arrays can be converted to a scalar index
+  chosen(n: float) -> str: argument 'n': expected float, got numpy.ndarray: only 0-dimensional arrays can be converted to Python scalars
+  chosen(mode: 'a'|'b') -> str: argument 'mode': expected 'a'|'b', got numpy.ndarray
+  chosen(text: str) -> str: argument 'text': expected str, got numpy.ndarray
+  chosen(x: f32[n], y: f32[n]) -> str: missing 1 required positional argument: 'y'
+  chosen(*, key: int) -> str: takes 0 positional arguments but 1 was given
+  chosen(xs: [f32[n]]) -> str: argument 'xs': expected [f32[n]], got numpy.ndarray; pass a list or a tuple of arrays"""
 
 
 def test_none_fits(lib):
     with pytest.raises(TypeError) as raised:
-        lib.which(np.arange(3))
+        lib.chosen(np.arange(3))
     lines = str(raised.value).splitlines()
     expected = NONE.splitlines()
     assert [line.split(": argument")[0] for line in lines] == [line.split(": argument")[0] for line in expected]
@@ -169,8 +169,8 @@ def test_an_exception_of_a_call_inside_an_argument(lib):
 
     with pytest.raises(TypeError, match=r"^alone\(\): argument 'x': expected f32\[n\], got str$"):
         lib.twice(Nested(lambda: lib.alone("x")))
-    with pytest.raises(TypeError, match=r"^which\(\): no signature fits the arguments\n"):
-        lib.twice(Nested(lambda: lib.which(None)))
+    with pytest.raises(TypeError, match=r"^chosen\(\): no signature fits the arguments\n"):
+        lib.twice(Nested(lambda: lib.chosen(None)))
     with pytest.raises(TypeError, match=r"^twice\(\): no signature fits the arguments\n"):
         lib.twice(Nested(lambda: lib.twice("x")))
     assert lib.twice(Nested(lambda: lib.twice(2.5))) == 10.0
@@ -192,8 +192,8 @@ def test_nothing_is_lost(lib):
     for _ in range(10):
         for argument in (x, other, [x], (x, other)):
             with pytest.raises(TypeError):
-                lib.which(argument)
-        assert lib.which(ones(2), ones(2))
+                lib.chosen(argument)
+        assert lib.chosen(ones(2), ones(2))
     del argument
     assert (sys.getrefcount(x), sys.getrefcount(other)) == counts
 
@@ -211,7 +211,7 @@ def test_gradients(lib):
 def test_jax_arrays(lib):
     jnp = pytest.importorskip("jax.numpy")
     assert np.array_equal(lib.twice(jnp.arange(3.0, dtype=jnp.float32)), [0, 2, 4])
-    assert lib.which(jnp.ones((2, 2), jnp.float32)) == "which(x: f32[n, m]) -> str"
+    assert lib.chosen(jnp.ones((2, 2), jnp.float32)) == "chosen(x: f32[n, m]) -> str"
 
 
 def test_threads(lib):

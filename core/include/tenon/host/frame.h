@@ -58,13 +58,13 @@ struct tenon_frame {
  * are "convert". */
 #define TENON_FRAME_EXACT (1u << 30)
 
-/* A bit of the flags of an argument: its view is that of a tenon__converted, in a block of the call. */
+/* A bit of the flags of an argument: its view is that of a tenon_converted, in a block of the call. */
 #define TENON__VALUE_CONVERTED (1u << 31)
 
-typedef struct tenon__converted {
+typedef struct tenon_converted {
     tenon_view view;
     const tenon_view *given; /* the view that the host has set */
-} tenon__converted;
+} tenon_converted;
 
 /* ----------------------------------------------------------------------------------------------------------- begin */
 
@@ -143,7 +143,7 @@ TENON__INLINE void tenon_frame_set_view(tenon_frame *f, int32_t index, tenon_vie
 TENON__INLINE const tenon_view *tenon_frame_given_view(const tenon_frame *f, int32_t index)
 {
     const tenon_view *view = f->args[index].as.view;
-    return f->args[index].flags & TENON__VALUE_CONVERTED ? ((const tenon__converted *)(const void *)view)->given : view;
+    return f->args[index].flags & TENON__VALUE_CONVERTED ? ((const tenon_converted *)(const void *)view)->given : view;
 }
 
 /* Argument `index` is a list of these tensors, which live as long as the call. */

@@ -16,16 +16,16 @@ if sys.platform == "win32" or platform.machine() not in ("x86_64", "aarch64"):
 VARIANT, FOREIGN = ("x86-64-v2", "sve") if platform.machine() == "x86_64" else ("armv8.2-a", "x86-64-v2")
 SOURCE = """
 #include <tenon/function.h>
-static tenon_status which(tenon_call *call)
+static tenon_status chosen(tenon_call *call)
 {{
     tenon_return_int(call, 0, {number});
     return TENON_OK;
 }}
-{begin}TENON_MODULE(kernels, NULL, TENON_FUNCTION("{signature}", which, NULL)){end}
+{begin}TENON_MODULE(kernels, NULL, TENON_FUNCTION("{signature}", chosen, NULL)){end}
 """
 
 
-def source(number, signature="which() -> int", begin="", end=""):
+def source(number, signature="chosen() -> int", begin="", end=""):
     return SOURCE.format(number=number, signature=signature, begin=begin, end=end)
 
 
@@ -47,11 +47,11 @@ def library(folder):
 
 def test_which_one(folder, library, monkeypatch):
     kernels = tenon.load(library)
-    assert (kernels.which(), kernels.__variant__) == (2, VARIANT)
+    assert (kernels.chosen(), kernels.__variant__) == (2, VARIANT)
     assert kernels.__file__ == str(library) and kernels.__name__ == "kernels"
     monkeypatch.setenv("TENON_VARIANT", "baseline")
     kernels = tenon.load(library)
-    assert (kernels.which(), kernels.__variant__) == (1, "baseline")
+    assert (kernels.chosen(), kernels.__variant__) == (1, "baseline")
     monkeypatch.setenv("TENON_VARIANT", FOREIGN)
     assert tenon.load(library).__variant__ == "baseline"  # it has no such variant
     place(build(source(2)), folder / f"kernels.{FOREIGN}.so")
@@ -66,7 +66,7 @@ def test_which_one(folder, library, monkeypatch):
 
 
 @pytest.mark.parametrize("number,change,message", [
-    (3, {"signature": "which() -> int, int"}, r"it has 'which\(\) -> int, int' where the library has 'which\(\) -> int'"),
+    (3, {"signature": "chosen() -> int, int"}, r"it has 'chosen\(\) -> int, int' where the library has 'chosen\(\) -> int'"),
     (4, {"begin": '#define TENON_MODULE_VERSION "2"\n'}, r"it is kernels 2, but the library is kernels without a version"),
     (5, {"begin": "#undef TENON_ABI_MAJOR\n#define TENON_ABI_MAJOR 2\n"}, r"ABI"),
 ])
@@ -91,11 +91,11 @@ def test_machines_with_other_cpus_agree(library):
     assert kernels.__variant__ == VARIANT
     code = """
     import pickle, sys, tenon
-    which = pickle.loads(bytes.fromhex(sys.argv[1]))
-    print(which(), tenon.load(sys.argv[2]).__variant__)
+    chosen = pickle.loads(bytes.fromhex(sys.argv[1]))
+    print(chosen(), tenon.load(sys.argv[2]).__variant__)
     """
     environment = {**os.environ, "TENON_VARIANT": "baseline", "PYTHONPATH": os.path.dirname(os.path.dirname(tenon.__file__))}
-    printed = run_python(code, pickle.dumps(kernels.which).hex(), library, env=environment)
+    printed = run_python(code, pickle.dumps(kernels.chosen).hex(), library, env=environment)
     assert printed.split() == ["1", "baseline"]
 
 
@@ -115,9 +115,9 @@ def test_describe(library):
 
 def test_compile_for_this_machine():
     text = "#ifdef __SSE4_2__\n#define NUMBER 2\n#else\n#define NUMBER 1\n#endif\n" + source("NUMBER")
-    assert tenon.compile(text).which() == 1
+    assert tenon.compile(text).chosen() == 1
     if platform.machine() == "x86_64":
-        assert tenon.compile(text, native=True).which() == 2
+        assert tenon.compile(text, native=True).chosen() == 2
 
 
 def test_compile_variants(tmp_path):
