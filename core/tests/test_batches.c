@@ -210,6 +210,29 @@ static void test_runs(void **state)
     assert_memory_equal(runs[1].steps, DIMS(2, 0, 1), sizeof runs[1].steps);
     assert_true(runs[1].data[0] == memory + 8 && runs[1].data[1] == memory && runs[1].data[2] == memory + 3);
     end(&f);
+    begin(&f, "f(x: f32[**b], y: f32[**b]) -> f32[**b]"); /* most are in the order of Fortran */
+    set(&f, 0, 2, DIMS(2, 3), DIMS(1, 2));
+    set(&f, 1, 2, DIMS(2, 3), DIMS(1, 2));
+    loop(&f);
+    assert_true(nruns == 3 && runs[0].count == 2);
+    assert_memory_equal(runs[1].steps, DIMS(1, 1, 3), sizeof runs[1].steps);
+    assert_true(runs[1].data[0] == memory + 2 && runs[1].data[2] == memory + 1);
+    end(&f);
+    begin(&f, "f(x: f32[**b], y: f32[**b]) -> f32[**b]"); /* as many are in the order of C */
+    set(&f, 0, 2, DIMS(2, 3), DIMS(1, 2));
+    set(&f, 1, 1, DIMS(3), NULL);
+    loop(&f);
+    assert_true(nruns == 2 && runs[0].count == 3);
+    assert_memory_equal(runs[1].steps, DIMS(2, 1, 1), sizeof runs[1].steps);
+    end(&f);
+    begin(&f, "f(x: f32[**b], y: f32[**b]) -> f32[**b]"); /* the last dimension is short */
+    set(&f, 0, 2, DIMS(9, 2), NULL);
+    set(&f, 1, 1, DIMS(2), NULL);
+    loop(&f);
+    assert_true(nruns == 2 && runs[0].count == 9);
+    assert_memory_equal(runs[1].steps, DIMS(2, 0, 2), sizeof runs[1].steps);
+    assert_true(runs[1].data[0] == memory + 1 && runs[1].data[1] == memory + 1 && runs[1].data[2] == memory + 1);
+    end(&f);
     begin(&f, "f(x: f32[**b, n], y: f32[**b]) -> f32[**b]"); /* rows: the step is that of an item */
     set(&f, 0, 3, DIMS(2, 3, 4), NULL);
     set(&f, 1, 2, DIMS(2, 1), NULL);

@@ -1,9 +1,13 @@
 /* tenon_for_each: the items of a batch in runs that are as long as possible. */
 #include "internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TENSORS = TENON_MAX_PARAMETERS + TENON_MAX_RESULTS };
+enum {
+    MOST_TENSORS = TENON_MAX_PARAMETERS + TENON_MAX_RESULTS,
+    SHORT_RUN = 6 /* calling the body for fewer items takes longer than memory that is not read in its order */
+};
 
 /* One tensor of the batch: its first item, and its strides in bytes. */
 typedef struct batch_tensor {
@@ -71,6 +75,40 @@ static bool is_one(const batch_loop *loop, int32_t i, int32_t inner)
     return true;
 }
 
+/* Whether the loop over dimension `a` is better inside of the loop over `b`: of the tensors that both of them move through, more
+ * have smaller strides in `a`. */
+static bool is_better_inside(const batch_loop *loop, int32_t a, int32_t b)
+{
+    int32_t votes = 0;
+    for (int32_t k = 0; k < loop->count; k++) {
+        int64_t step = llabs(loop->tensors[k].strides[a]), other = llabs(loop->tensors[k].strides[b]);
+        if (step && other)
+            votes += (step < other) - (step > other);
+    }
+    return votes > 0;
+}
+
+static void swap_dims(batch_loop *loop, int32_t a, int32_t b)
+{
+    int64_t size = loop->shape[a];
+    loop->shape[a] = loop->shape[b];
+    loop->shape[b] = size;
+    for (int32_t k = 0; k < loop->count; k++) {
+        int64_t *strides = loop->tensors[k].strides, stride = strides[a];
+        strides[a] = strides[b];
+        strides[b] = stride;
+    }
+}
+
+/* Move dimensions with small strides to the end, so that memory is read and written in its order. Dimensions of which no order
+ * is better stay in the order of the shape. */
+static void sort_dims(batch_loop *loop)
+{
+    for (int32_t i = loop->ndim - 2; i >= 0; i--)
+        for (int32_t k = i; k + 1 < loop->ndim && is_better_inside(loop, k, k + 1); k++)
+            swap_dims(loop, k, k + 1);
+}
+
 static void move_dim(batch_loop *loop, int32_t from, int32_t to)
 {
     loop->shape[to] = loop->shape[from];
@@ -99,6 +137,16 @@ static void merge_dims(batch_loop *loop)
         for (int32_t k = 0; k < loop->count; k++)
             loop->tensors[k].strides[0] = loop->tensors[k].size;
     }
+}
+
+/* Move the last dimension that is not short to the end. */
+static void lengthen_runs(batch_loop *loop)
+{
+    int32_t at = loop->ndim - 1;
+    while (at >= 0 && loop->shape[at] < SHORT_RUN)
+        at--;
+    for (; at >= 0 && at + 1 < loop->ndim; at++)
+        swap_dims(loop, at, at + 1);
 }
 
 /* ------------------------------------------------------------------------------------------------------ its tensors */
@@ -173,7 +221,9 @@ static tenon_status run_loop(tenon_call *call, batch_loop *loop, int32_t count, 
         status = check_sizes(call, loop, count, sizes);
     if (status || total == 0)
         return status;
+    sort_dims(loop);
     merge_dims(loop);
+    lengthen_runs(loop);
     for (int32_t k = 0; k < loop->count; k++)
         loop->steps[k] = loop->tensors[k].size ? loop->tensors[k].strides[loop->ndim - 1] / loop->tensors[k].size : 0;
     return tenon_parallel_for(call, total, grain, run_items, loop);

@@ -60,6 +60,26 @@ def test_as_numpy(batches, shapes, data):
     np.testing.assert_array_equal(result, expected(x, y, t))
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=4), st.data())
+def test_orders_of_memory(batches, shape, data):
+    """The order in which the items are visited follows the strides, and changes no value."""
+
+    def ordered():
+        axes = data.draw(st.permutations(range(len(shape))))
+        whole = numbers(*(shape[axis] for axis in axes)).transpose(np.argsort(axes))
+        return whole[tuple(slice(None, data.draw(st.sampled_from([1, None]))) for _ in shape)]
+
+    x, y, t = ordered(), ordered(), ordered()
+    wanted = expected(x, y, t)
+    result = batches.lerp(x, y, t)
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(result, wanted)
+    out = np.full(wanted.shape, -1, f32)
+    np.testing.assert_array_equal(batches.lerp_unlocked(x, y, t, out=out), wanted)
+    np.testing.assert_allclose(batches.norm(x), np.linalg.norm(x, axis=-1), rtol=1e-6)
+
+
 def test_views_without_a_copy(batches):
     x, y = numbers(4, 1), numbers(3)
     sx, sy, ax, ay = batches.strides(x, y)
@@ -115,6 +135,9 @@ def test_runs(batches):
     assert batches.runs(numbers(4, 5, 6), numbers(6)).tolist() == [20, 120, 1, 1]
     assert batches.runs(numbers(4, 5, 6)[:, :, ::2]).tolist() == [1, 60, 2, 0]
     assert batches.runs(numbers(4, 0)).tolist() == [0, 0, 0, 0]
+    assert batches.runs(numbers(4, 5, 6).T).tolist() == [1, 120, 1, 0]
+    assert batches.runs(numbers(4, 5, 6).transpose(1, 2, 0), numbers(4, 5, 6).transpose(1, 2, 0)).tolist() == [1, 120, 1, 1]
+    assert batches.runs(numbers(90, 3), numbers(3)).tolist() == [3, 270, 3, 0]
 
 
 def test_an_argument_that_changes_while_others_are_read(batches):
@@ -141,6 +164,8 @@ def test_an_argument_that_changes_while_others_are_read(batches):
 def test_large_batches_without_the_lock(batches):
     x, y = numbers(300, 400), numbers(400)
     np.testing.assert_array_equal(batches.lerp_unlocked(x, y, numbers(300, 1)), expected(x, y, numbers(300, 1)))
+    x, y = numbers(400, 3, 100).T, numbers(400, 3, 100).T
+    np.testing.assert_array_equal(batches.lerp_unlocked(x, y, numbers(3, 1)), expected(x, y, numbers(3, 1)))
 
 
 def test_conversion_of_types_in_the_code(batches):

@@ -1035,6 +1035,7 @@ static inline tenon_status tenon__for_each(tenon_call *call, int count, const si
 /* Call body(context, data, steps, count) for runs of items of a batch `**b`. data[k] is the first item of the run in the k-th
  * tensor that has the batch, the arguments first and then the results, and the next item is steps[k] elements further, which
  * may be 0. An optional argument that was not passed is NULL. Of tensors in C order all items are one run.
+ * The order of the runs follows the strides, so that memory is read and written in its order.
  *
  * Runs are shared by several threads, as those of tenon_parallel_for, if there are more than `grain` items; with INT64_MAX
  * they stay on this one. Returns the first status that is not TENON_OK. */
