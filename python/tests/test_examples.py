@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples/functions"
 PACKAGE = pathlib.Path(tenon.__file__).resolve().parent
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-LANGUAGES = ["c", "cpp", "rs", "f90"]
+LANGUAGES = ["c", "cpp", "f90"]
 
 
 def need(compiler):

@@ -31,12 +31,21 @@ static tenon_status shared_failure(int code, const char *function, const char *w
 }
 
 enum { HEADER_SIZE = 4096, HEADER_VERSION = 1, HEADER_FROZEN = 1, ID_SIZE = TENON__SHARED_ID_SIZE };
-enum { AT_VERSION = 8, AT_SIZE = 12, AT_ID = 16, AT_DTYPE = 32, AT_NDIM = 36, AT_FLAGS = 40, AT_OFFSET = 48 };
-enum { AT_NBYTES = 56, AT_SHAPE = 64, AT_STRIDES = 576, AT_END = 1088 };
+enum {
+    FIELD_VERSION = 8,
+    FIELD_SIZE = 12,
+    FIELD_ID = 16,
+    FIELD_DTYPE = 32,
+    FIELD_NDIM = 36,
+    FIELD_FLAGS = 40,
+    FIELD_OFFSET = 48
+};
+enum { FIELD_NBYTES = 56, FIELD_SHAPE = 64, FIELD_STRIDES = 576, FIELD_END = 1088 };
 
 static const char shared_magic[8] = {'T', 'E', 'N', 'O', 'N', 'S', 'H', 'M'};
 
-_Static_assert(AT_STRIDES == AT_SHAPE + TENON_MAX_NDIM * 8 && AT_END == AT_STRIDES + TENON_MAX_NDIM * 8, "the header");
+_Static_assert(FIELD_STRIDES == FIELD_SHAPE + TENON_MAX_NDIM * 8 && FIELD_END == FIELD_STRIDES + TENON_MAX_NDIM * 8,
+               "the header");
 
 /* The owner of a shared tensor. */
 typedef struct shared_memory {
@@ -81,17 +90,17 @@ static void fill_header(unsigned char header[HEADER_SIZE], tenon_dtype dtype, in
 {
     memset(header, 0, HEADER_SIZE);
     memcpy(header, shared_magic, sizeof shared_magic);
-    put_number(header + AT_VERSION, HEADER_VERSION, 4);
-    put_number(header + AT_SIZE, HEADER_SIZE, 4);
-    header[AT_DTYPE] = dtype.code;
-    header[AT_DTYPE + 1] = dtype.bits;
-    put_number(header + AT_DTYPE + 2, dtype.lanes, 2);
-    put_number(header + AT_NDIM, (uint32_t)ndim, 4);
-    put_number(header + AT_OFFSET, HEADER_SIZE, 8);
-    put_number(header + AT_NBYTES, (uint64_t)bytes, 8);
+    put_number(header + FIELD_VERSION, HEADER_VERSION, 4);
+    put_number(header + FIELD_SIZE, HEADER_SIZE, 4);
+    header[FIELD_DTYPE] = dtype.code;
+    header[FIELD_DTYPE + 1] = dtype.bits;
+    put_number(header + FIELD_DTYPE + 2, dtype.lanes, 2);
+    put_number(header + FIELD_NDIM, (uint32_t)ndim, 4);
+    put_number(header + FIELD_OFFSET, HEADER_SIZE, 8);
+    put_number(header + FIELD_NBYTES, (uint64_t)bytes, 8);
     for (int32_t i = 0; i < ndim; i++) {
-        put_number(header + AT_SHAPE + 8 * i, (uint64_t)shape[i], 8);
-        put_number(header + AT_STRIDES + 8 * i, (uint64_t)strides[i], 8);
+        put_number(header + FIELD_SHAPE + 8 * i, (uint64_t)shape[i], 8);
+        put_number(header + FIELD_STRIDES + 8 * i, (uint64_t)strides[i], 8);
     }
 }
 
@@ -105,17 +114,18 @@ static bool all_zero(const unsigned char *from, const unsigned char *to)
 /* The mistake in a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
 static const char *mistake_in_header(const unsigned char *header, uint64_t file_size)
 {
-    uint64_t ndim = get_number(header + AT_NDIM, 4);
-    if (get_number(header + AT_SIZE, 4) != HEADER_SIZE)
+    uint64_t ndim = get_number(header + FIELD_NDIM, 4);
+    if (get_number(header + FIELD_SIZE, 4) != HEADER_SIZE)
         return "the size of the header is not 4096";
     if (ndim > TENON_MAX_NDIM)
         return "the number of dimensions is not between 0 and 64";
-    if (get_number(header + AT_FLAGS, 8) & ~(uint64_t)HEADER_FROZEN)
+    if (get_number(header + FIELD_FLAGS, 8) & ~(uint64_t)HEADER_FROZEN)
         return "a flag is unknown";
-    if (get_number(header + AT_OFFSET, 8) < HEADER_SIZE || get_number(header + AT_OFFSET, 8) > file_size)
+    if (get_number(header + FIELD_OFFSET, 8) < HEADER_SIZE || get_number(header + FIELD_OFFSET, 8) > file_size)
         return "the first element is outside the file";
-    if (!all_zero(header + AT_SHAPE + 8 * ndim, header + AT_STRIDES) ||
-        !all_zero(header + AT_STRIDES + 8 * ndim, header + AT_END) || !all_zero(header + AT_END, header + HEADER_SIZE))
+    if (!all_zero(header + FIELD_SHAPE + 8 * ndim, header + FIELD_STRIDES) ||
+        !all_zero(header + FIELD_STRIDES + 8 * ndim, header + FIELD_END) ||
+        !all_zero(header + FIELD_END, header + HEADER_SIZE))
         return "bytes that are reserved are not 0";
     return NULL;
 }
@@ -141,15 +151,16 @@ static tenon_status wrap_header(shared_memory *memory, const unsigned char *head
     tenon_dl_tensor source = {
         .data = (char *)memory->map + HEADER_SIZE,
         .device = tenon_device_of(TENON_CPU, 0),
-        .ndim = (int32_t)get_number(header + AT_NDIM, 4),
-        .dtype = tenon_dtype_of(header[AT_DTYPE], header[AT_DTYPE + 1], (int)get_number(header + AT_DTYPE + 2, 2)),
+        .ndim = (int32_t)get_number(header + FIELD_NDIM, 4),
+        .dtype =
+            tenon_dtype_of(header[FIELD_DTYPE], header[FIELD_DTYPE + 1], (int)get_number(header + FIELD_DTYPE + 2, 2)),
         .shape = shape,
         .strides = strides,
-        .byte_offset = get_number(header + AT_OFFSET, 8) - HEADER_SIZE,
+        .byte_offset = get_number(header + FIELD_OFFSET, 8) - HEADER_SIZE,
     };
     for (int32_t i = 0; i < source.ndim; i++) {
-        shape[i] = (int64_t)get_number(header + AT_SHAPE + 8 * i, 8);
-        strides[i] = (int64_t)get_number(header + AT_STRIDES + 8 * i, 8);
+        shape[i] = (int64_t)get_number(header + FIELD_SHAPE + 8 * i, 8);
+        strides[i] = (int64_t)get_number(header + FIELD_STRIDES + 8 * i, 8);
     }
     tenon_error inner = {0};
     tenon_status status = tenon__check_shape(source.ndim, shape, function, &inner);
@@ -157,7 +168,7 @@ static tenon_status wrap_header(shared_memory *memory, const unsigned char *head
         status = check_shared_dtype(source.dtype, function, &inner);
     if (!status)
         status = tenon__shape_bytes(source.dtype, 0, source.ndim, shape, &numel, &bytes, function, &inner);
-    if (!status && (uint64_t)bytes != get_number(header + AT_NBYTES, 8))
+    if (!status && (uint64_t)bytes != get_number(header + FIELD_NBYTES, 8))
         return not_shared(function, "nbytes does not agree with the dtype and the shape", err);
     /* A block of 0 bytes would mean that the size is unknown. */
     uint64_t room = memory->size - HEADER_SIZE;
@@ -207,7 +218,7 @@ static tenon_status create_file(shared_memory *memory, unsigned char header[HEAD
 {
     if (!tenon__random_bytes(memory->id, ID_SIZE))
         return shared_failure(errno, function, "getrandom", err);
-    memcpy(header + AT_ID, memory->id, ID_SIZE);
+    memcpy(header + FIELD_ID, memory->id, ID_SIZE);
     tenon__memory_await_unmap(memory->size);
     memory->file = tenon__memory_file_create();
     if (memory->file < 0)
@@ -272,7 +283,7 @@ static tenon_status read_header(shared_memory *memory, int *seals, unsigned char
     if (got != HEADER_SIZE)
         return not_shared(function, "it is shorter than a header", err);
     memory->size = (size_t)info.size;
-    memcpy(memory->id, header + AT_ID, ID_SIZE);
+    memcpy(memory->id, header + FIELD_ID, ID_SIZE);
     return TENON_OK;
 }
 
@@ -282,11 +293,11 @@ static tenon_status check_header(const unsigned char header[HEADER_SIZE], uint64
 {
     if (memcmp(header, shared_magic, sizeof shared_magic) != 0)
         return not_shared(function, "it does not begin with \"TENONSHM\"", err);
-    if (get_number(header + AT_VERSION, 4) != HEADER_VERSION)
+    if (get_number(header + FIELD_VERSION, 4) != HEADER_VERSION)
         return tenon_error_set_in(err, TENON_EVERSION, function,
                                   "expected version 1 of the header, got version %" PRIu64 "; use the same version of "
                                   "Tenon in both processes",
-                                  get_number(header + AT_VERSION, 4));
+                                  get_number(header + FIELD_VERSION, 4));
     const char *mistake = mistake_in_header(header, file_size);
     return mistake ? not_shared(function, mistake, err) : TENON_OK;
 }
@@ -443,11 +454,11 @@ static bool write_flags(int file, uint64_t flags)
 {
     unsigned char bytes[8];
     put_number(bytes, flags, sizeof bytes);
-    if (AT_FLAGS + sizeof bytes > tenon__file_size_limit()) { /* as in tenon__memory_file_allocate */
+    if (FIELD_FLAGS + sizeof bytes > tenon__file_size_limit()) { /* as in tenon__memory_file_allocate */
         errno = EFBIG;
         return false;
     }
-    return tenon__file_write(file, bytes, sizeof bytes, AT_FLAGS) == sizeof bytes;
+    return tenon__file_write(file, bytes, sizeof bytes, FIELD_FLAGS) == sizeof bytes;
 }
 
 /* Whether no new mapping can be writable. */

@@ -522,10 +522,10 @@ static bool clearly_differs(const tenon_signature *s, const tenon_parameter *par
     const tenon_spec *spec = param->spec;
     if (!view || !spec)
         return false;
-    const tenon_dtypes *dtypes = spec->variable >= 0 ? &s->names.allowed[spec->variable] : &spec->dtypes;
+    const tenon_dtypes *allowed = spec->variable >= 0 ? &s->names.allowed[spec->variable] : &spec->dtypes;
     bool has_star = tenon__code_of(spec)->star >= 0;
     return (has_star ? view->ndim < spec->ndims - 1 : view->ndim != spec->ndims) ||
-           !tenon_dtypes_has(dtypes, view->dtype);
+           !tenon_dtypes_has(allowed, view->dtype);
 }
 
 bool tenon_frame_try_match(tenon_frame *f)

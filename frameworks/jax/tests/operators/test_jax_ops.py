@@ -18,11 +18,11 @@ from jax_operators import BACKWARD, FILE, f32, kernels, ops, own_process, quiet_
 
 LEFT_OUT = {
     "positive": "the size of result 0 is not known before the call",
-    "open": "result 0 is of type handle('Index'); a result must be a tensor or a number",
+    "open": "result 0 is of type handle('Index'); a result must be a tensor, an int, a float or a bool",
     "close": "parameter 'index' is of type handle('Index'), which XLA cannot pass",
-    "label": "result 0 is of type str; a result must be a tensor or a number",
-    "choice": "result 0 is of type 'a'|'b'; a result must be a tensor or a number",
-    "perhaps": "result 0 is of type f32[n]?; a result must be a tensor or a number",
+    "label": "result 0 is of type str; a result must be a tensor, an int, a float or a bool",
+    "choice": "result 0 is of type 'a'|'b'; a result must be a tensor, an int, a float or a bool",
+    "perhaps": "result 0 is of type f32[n]?; a result must be a tensor, an int, a float or a bool",
     "quiet": "it neither returns nor writes anything",
     "huge": "result 0 is of dtype f128, which JAX does not have",
     "packed": "result 0 is of dtype i4, which JAX stores in another way on each platform",
