@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 
 def conversions(function: Any, /) -> int:
@@ -13,7 +13,7 @@ def conversions(function: Any, /) -> int:
     if isinstance(found, type):
         found = found.__new__
     found = getattr(found, "function", None) or getattr(found, "__self__", None)
-    if not hasattr(found, "conversions"):
+    count: Optional[int] = getattr(found, "conversions", None)
+    if count is None:
         raise TypeError(f"tenon.conversions(): expected a function of a library, got {type(function)}")
-    count: int = found.conversions
     return count

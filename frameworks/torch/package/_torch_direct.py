@@ -196,13 +196,13 @@ def _make_apply(name: str, forward: Callable[..., Any], backward: Callable[..., 
 
 def _all_gradients(name: str, made: Any, passed: int, count: int) -> tuple[Any, ...]:
     """What a backward returned as a tuple, of one gradient for each of the `passed` or of all `count` arguments."""
-    made = made if isinstance(made, tuple) else (made,)
-    if len(made) not in (passed, count):
+    gradients: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
+    if len(gradients) not in (passed, count):
         raise RuntimeError(
             f"{name}(): its backward returned an incorrect number of gradients: expected {count}, one for each "
-            f"positional argument, got {len(made)}"
+            f"positional argument, got {len(gradients)}"
         )
-    return made
+    return gradients
 
 
 def _make_saving_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
