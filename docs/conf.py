@@ -12,7 +12,9 @@ author = "the authors of Tenon"
 copyright = f"2026, {author}"
 version = release = re.search(r'#define TENON_VERSION "(.*)"', (ROOT / "core/include/tenon/tenon.h").read_text("utf-8"))[1]
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
+# Commands with a prompt are copied without it, and without their output.
+copybutton_prompt_text, copybutton_only_copy_prompt_lines = "$ ", True
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 nitpicky = True

@@ -7,7 +7,7 @@ defmodule Tenon.PagesTest do
   # The programs in Elixir of the documentation, with the library of the block `kernels.c` or `kernels.cpp` of the same
   # page. tools/check-docs runs the other parts of these pages.
 
-  for name <- ["README.md", "docs/start.md", "docs/cpp.md", "docs/frameworks/elixir.md"],
+  for name <- ["README.md", "docs/index.md", "docs/start.md", "docs/cpp.md", "docs/frameworks/elixir.md"],
       page = Build.repository(name) do
     test "the program of #{name} prints what it says" do
       text = File.read!(unquote(page))

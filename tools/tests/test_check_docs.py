@@ -71,6 +71,15 @@ def test_every_citation_exists(tests):
     assert [failure for name in names for failure in check_docs.check_citations(name, tests)] == []
 
 
+def test_writes_the_files_of_a_crate(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```rust\n// one/src/lib.rs\nfn one() {}\n```\n```toml\n# one/Cargo.toml\n[package]\n```\n"
+        "```sh\ncat one/src/lib.rs one/Cargo.toml\n```\n```text\n// one/src/lib.rs\nfn one() {}\n# one/Cargo.toml\n[package]\n```\n"
+    )
+    assert check_docs.check(str(page), tmp_path) == (4, [])
+
+
 def test_writes_named_blocks_and_leaves_elixir_to_its_own_tests(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
