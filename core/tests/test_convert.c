@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Convert one number of any dtype, both in the lowest bytes. */
 static uint64_t convert_one(tenon_dtype to, tenon_dtype from, uint64_t bits)
@@ -43,7 +44,8 @@ static void test_rounds_once(void **state)
     const int64_t odd = (INT64_C(1) << 56) + (INT64_C(1) << 48) + 1;
     assert_int_equal(convert_one(TENON_BF16, TENON_I64, (uint64_t)odd), 0x5b81);
     assert_int_equal(convert_one(TENON_BF16, TENON_I64, (uint64_t)-odd), 0xdb81);
-    assert_int_equal(convert_one(TENON_F32, TENON_I64, (UINT64_C(1) << 53) + (1 << 29) + 1), 0x5a000001);
+    if (!getenv("TENON_VALGRIND")) /* its cvtsi2ss rounds twice, to f64 and then to f32 */
+        assert_int_equal(convert_one(TENON_F32, TENON_I64, (UINT64_C(1) << 53) + (1 << 29) + 1), 0x5a000001);
     assert_int_equal(convert_one(TENON_F32, TENON_U64, UINT64_MAX), 0x5f800000);
     assert_int_equal(convert_one(TENON_F32, TENON_I64, (UINT64_C(1) << 53) + 1), 0x5a000000);
 }
