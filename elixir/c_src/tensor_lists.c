@@ -94,7 +94,7 @@ bool tenon_nif_take_list(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     tenon_nif_list *list = new_list(f, index, false);
     if (list) {
         list->views = tenon_block_alloc(r->blocks, count * sizeof *list->views, 0);
-        list->pinned = tenon_block_alloc(r->blocks, count * sizeof *list->pinned, 0);
+        list->pinned = tenon_block_alloc(r->blocks, count * sizeof(tenon_nif_tensor *), 0);
     }
     if (!list || !list->views || !list->pinned)
         return tenon_nif_no_memory(r);
@@ -172,11 +172,11 @@ static bool grow_list(tenon_nif_frame *f, tenon_nif_list *list, int64_t wanted)
     if (list->count < list->room)
         return true;
     int64_t room = list->room ? 2 * list->room : wanted;
-    tenon_tensor **made = tenon_block_alloc(&f->base.blocks, (size_t)room * sizeof *made, 0);
+    tenon_tensor **made = tenon_block_alloc(&f->base.blocks, (size_t)room * sizeof(tenon_tensor *), 0);
     if (!made)
         return false;
     if (list->count)
-        memcpy(made, list->made, (size_t)list->count * sizeof *made);
+        memcpy(made, list->made, (size_t)list->count * sizeof(tenon_tensor *));
     list->made = made;
     list->room = room;
     return true;

@@ -247,12 +247,13 @@ tenon_status tenon_frame_host_callback(tenon_call *call, int32_t index, const te
     if (!may_call(call, f, index))
         return TENON_EFAILED;
     const tenon_signature *s = f->signature->params[index].callback;
-    if (!results && s->nresults)
+    const int32_t nresults = s->nresults;
+    if (!results && nresults > 0)
         return tenon_fail(call, TENON_EFAILED, "its code calls '%s' without room for its results", s->name);
     callback_arguments taken = {0};
     tenon_status status = take_arguments(f, s, args, &taken);
     if (!status) {
-        for (int32_t i = 0; i < s->nresults; i++)
+        for (int32_t i = 0; i < nresults; i++)
             results[i] = (tenon_value){.kind = s->results[i].kind};
         tenon_callback_call callback = {index, s, taken.values, taken.memory, results};
         if (f->client->callback(f, &callback)) {

@@ -175,9 +175,11 @@ static tenon_status check_set(const tenon_module *module, const named_entry *set
 
 tenon_status tenon__check_overloads(const tenon_module *module, tenon_error *err)
 {
+    if (module->nfunctions < 1)
+        return TENON_OK;
     size_t size = (size_t)module->nfunctions * sizeof(named_entry);
-    named_entry *entries = size ? tenon__alloc(size, false) : NULL;
-    if (size && !entries)
+    named_entry *entries = tenon__alloc(size, false);
+    if (!entries)
         return tenon_error_set_in(err, TENON_ENOMEM, "tenon_module_check", "no memory for %zu bytes", size);
     size_t count = 0;
     for (int64_t i = 0; i < module->nfunctions; i++) {
@@ -196,7 +198,6 @@ tenon_status tenon__check_overloads(const tenon_module *module, tenon_error *err
         if (next - i > 1)
             status = check_set(module, &entries[i], (int64_t)(next - i), err);
     }
-    if (entries)
-        tenon__free(entries, size);
+    tenon__free(entries, size);
     return status;
 }

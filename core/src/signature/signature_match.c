@@ -253,9 +253,8 @@ static tenon_status check_list(const tenon_signature *s, int32_t index, const te
 }
 
 /* Whether the argument only has to be converted: then it is compared with a spec that has any dtype and any layout. */
-static bool needs_conversion(const tenon_parameter *param, const tenon_value *arg, tenon_bindings *b)
+static bool needs_conversion(const tenon_parameter *param, const tenon_view *view, tenon_bindings *b)
 {
-    const tenon_view *view = view_of(arg);
     return view && (param->flags & TENON_PARAMETER_CONVERT) && tenon_device_on_host(view->device) &&
            tenon__dtype_converts(view->dtype, param->spec->dtypes.items[0]) &&
            tenon__spec_check(param->spec, view, b, NULL);
@@ -283,6 +282,18 @@ static void explain_dtype(const tenon_parameter *param, const tenon_view *view, 
                        message);
 }
 
+static tenon_status check_tensor(const tenon_parameter *param, const tenon_view *view, const argument_phrases *phrases,
+                                 tenon_bindings *b, tenon_error *err)
+{
+    bool converts = phrases && phrases->converts;
+    if (converts && needs_conversion(param, view, b))
+        return check_shape_only(param->spec, view, b, err);
+    tenon_status status = tenon__spec_check(param->spec, view, b, err);
+    if (converts && status == TENON_EDTYPE && view && (param->flags & TENON_PARAMETER_CONVERT))
+        explain_dtype(param, view, err);
+    return status;
+}
+
 /* The second round: find the first argument that does not match. */
 static tenon_status check_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
                                     const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
@@ -294,10 +305,8 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
         b->object = phrases && phrases->objects ? phrases->objects[i] : NULL;
         if (args[i].kind != param->kind && args[i].kind != TENON_KIND_NONE)
             status = other_kind(param, &args[i], b, err);
-        else if (param->spec && phrases && phrases->converts && needs_conversion(param, &args[i], b))
-            status = check_shape_only(param->spec, args[i].as.view, b, err);
         else if (param->spec)
-            status = tenon__spec_check(param->spec, view_of(&args[i]), b, err);
+            status = check_tensor(param, view_of(&args[i]), phrases, b, err);
         else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
             status = missing_value(param, b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
@@ -306,8 +315,6 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
             status = check_list(s, i, &args[i], phrases, b, err);
         if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */
             status = TENON_OK;
-        if (status == TENON_EDTYPE && phrases && phrases->converts && (param->flags & TENON_PARAMETER_CONVERT))
-            explain_dtype(param, args[i].as.view, err);
         if (!status && param->checked && args[i].kind != TENON_KIND_NONE)
             status = check_value(param, &args[i], b, err);
         if (status)
@@ -492,7 +499,7 @@ static MATCH_NOINLINE int match_converted(tenon_frame *f)
     if (!may_convert(f) || check_arguments(s, s->nparams, f->args, &converting, &f->bindings, NULL))
         return refuse_arguments(f, s->nparams);
     for (int32_t i = 0; i < s->nparams; i++)
-        if (needs_conversion(&s->params[i], &f->args[i], &f->bindings))
+        if (needs_conversion(&s->params[i], view_of(&f->args[i]), &f->bindings))
             which |= UINT64_C(1) << i;
     if (tenon__frame_convert(f, which))
         return -1;

@@ -243,6 +243,8 @@ bool tenon__evaluate(const tenon__spec_op *ops, int32_t count, const tenon_bindi
             continue;
         }
         if (op->kind == TENON__OP_PARAMETER) {
+            if (!args) /* the code of a spec has none */
+                return false;
             stack[top++] = args[op->value].as.integer;
             if (args[op->value].kind == TENON_KIND_UINT && args[op->value].as.integer < 0)
                 return false;

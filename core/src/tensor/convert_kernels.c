@@ -91,7 +91,7 @@ CONVERT_KERNEL(convert_u64_f32, uint64_t, float, y = (float)x;)
 CONVERT_KERNEL(convert_u64_f64, uint64_t, double, y = (double)x;)
 
 /* Integers to the wide integer and back, which wraps. */
-CONVERT_KERNEL(convert_i8_wide, int8_t, int64_t, y = x;)
+CONVERT_KERNEL(convert_i8_wide, int8_t, int64_t, y = (int64_t)x;)
 CONVERT_KERNEL(convert_i16_wide, int16_t, int64_t, y = x;)
 CONVERT_KERNEL(convert_i32_wide, int32_t, int64_t, y = x;)
 CONVERT_KERNEL(convert_u8_wide, uint8_t, uint64_t, y = x;)
