@@ -12,6 +12,7 @@
 #   make check                  style, headers, symbols, English and documentation
 #   make format                 clang-format in place
 #   make fuzz                   every fuzz target; FUZZ_SECONDS=60
+#   make soak                   random operations over everything, in Python and on the BEAM; MINUTES=10 each
 #   make bench                  measures beside every peer; BENCH=--quick is rough and short
 #   make bench-check            the targets that are missed
 #   make bundle                 build/bundle/tenon*.{h,c}; PREFIX=foo_ renames their symbols
@@ -31,6 +32,7 @@ SHELL := /bin/bash
 PYTHON :=
 PREFIX :=
 FUZZ_SECONDS := 60
+MINUTES := 10
 BENCH :=
 WHEELS :=
 TAG := $(GITHUB_REF_NAME)
@@ -40,7 +42,7 @@ python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
 export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
-.PHONY: all test test-more test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
+.PHONY: all test test-more test-core test-python test-elixir test-lite test-all test-torch-versions check setup soak bench bench-check \
 	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean help
 
 all: demo
@@ -53,6 +55,9 @@ test-more test-core test-python test-elixir test-lite test-all test-torch-versio
 
 check fuzz:
 	@tools/test "$(python)" $@
+
+soak: setup
+	@tools/soak "$(python)" $(MINUTES)
 
 setup:
 	@tools/setup "$(python)"

@@ -78,7 +78,13 @@ defmodule Tenon.MixProject do
     ]
   end
 
-  defp aliases, do: for(task <- ["hex.build", "hex.publish"], do: {String.to_atom(task), [&bundle/1, task]})
+  defp aliases do
+    hex = for task <- ["hex.build", "hex.publish"], do: {String.to_atom(task), [&bundle/1, task]}
+    [{:soak, &soak/1} | hex]
+  end
+
+  # The arguments are the minutes, and the seed of a round.
+  defp soak(args), do: Mix.Task.run("run", ["test/soak.exs" | args])
 
   defp bundle(_args), do: Mix.Tasks.Compile.TenonNif.make!(["bundle"], [])
 end

@@ -1,0 +1,51 @@
+"""The soak itself (python/tests/soak): a short round of it, and that it notices what it is for."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from building import ROOT, run_python
+
+SOAK = ROOT / "python/tests/soak"
+PLANTED = f"""
+import sys
+sys.path.insert(0, {str(SOAK)!r})
+import operations, soak
+lost = []
+def planted(world):
+    lost.append({{}})
+operations.OPERATIONS[:] = [(planted, 1, ())]
+soak.run_round(1, 2, 0, [])
+"""
+
+
+@pytest.fixture
+def numpy_only(monkeypatch):
+    monkeypatch.setenv("TENON_WITHOUT", "torch jax tensorflow")
+
+
+def soak(*options):
+    done = subprocess.run([sys.executable, str(SOAK / "soak.py"), *options], stdout=subprocess.PIPE, encoding="utf-8")
+    return done.returncode, done.stdout
+
+
+def test_a_short_round(numpy_only):
+    code, output = soak("--seed", "7", "--steps", "400")
+    assert (code, output.splitlines()[-1]) == (0, "1 rounds, 400 operations: nothing was lost")
+
+
+def test_a_loss_is_noticed(numpy_only):
+    done = run_python(PLANTED.format("b'x' * 2000 + bytes(len(lost) % 7)"), check=False)
+    assert "bytes lost with each" not in done
+
+
+def test_no_loss_is_not(numpy_only):
+    assert "bytes lost with each" in run_python(PLANTED.format("len(lost) % 7"))
+
+
+def test_a_failure_names_its_seed(numpy_only, tmp_path):
+    broken = PLANTED.format("1 / 0").replace("run_round(1, 2, 0, [])", "run_round(5, 2, 0, [])")
+    assert "failed: planted, operation 1 of seed 5" in run_python(broken, check=False)
+    code, output = soak("--seed", "5", "--steps", "3", "--only", "no_such_operation")
+    assert code == 1 and re.search(r"replay: .*--seed 5 --only no_such_operation", output)

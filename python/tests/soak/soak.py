@@ -1,0 +1,121 @@
+"""Random operations over everything that a user can call, for as long as one likes.
+
+    soak.py [--minutes M] [--seed S] [--steps N] [--only NAME]...
+
+The operations come in rounds, each in a process of its own with a seed that is printed; `--seed S --steps N` replays a round that
+failed. A round ends with everything released: no tensor may be alive, and the memory of the process may not have grown with the
+number of operations. The second is a slope: the checkpoints of a round, each taken with nothing held, must not rise all the way
+from its second quarter to its end.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROUND = 60  # seconds
+CHECKPOINTS = 16  # in a round
+BYTES = 40  # that an operation may lose on average; fragmentation is less, a lost tensor is more
+
+
+def growth(checkpoints):
+    """The bytes that each operation lost; 0 if the memory did not rise from the second quarter of the round to the last."""
+    quarter = len(checkpoints) // 4
+    early, late = checkpoints[quarter : 2 * quarter], checkpoints[-quarter:]
+    if min(memory for _, memory in late) <= max(memory for _, memory in early):
+        return 0
+    mean = [[sum(column) / len(part) for column in zip(*part)] for part in (early, late)]
+    return (mean[1][1] - mean[0][1]) / (mean[1][0] - mean[0][0])
+
+
+def run_round(seed, seconds, steps, only):
+    """A round in this process. Ends with an exception, or prints its last line."""
+    from operations import OPERATIONS
+    from world import World, resident
+
+    world = World(seed)
+    chosen = [(function, weight) for function, weight, needs in OPERATIONS
+              if (not only or function.__name__ in only) and all(getattr(world, name) for name in needs)]
+    functions, weights = zip(*chosen)
+    done, checkpoints, began = 0, [], time.monotonic()
+    due = said = began
+    while (done < steps) if steps else (time.monotonic() - began < seconds):
+        function = world.random.choices(functions, weights)[0]
+        try:
+            function(world)
+        except BaseException:
+            print(f"failed: {function.__name__}, operation {done + 1} of seed {seed}", flush=True)
+            raise
+        done += 1
+        now = time.monotonic()
+        if now >= due:
+            # What lives on is ended without a random number, so that a replay by steps does the same operations.
+            held, world.pool = world.pool, []
+            del held
+            checkpoints.append((done, resident()))
+            due = now + seconds / CHECKPOINTS
+        if now >= said + 5:
+            print(f"  seed {seed}: {done:,} operations, {checkpoints[-1][1] / 2**20:.0f} MiB", flush=True)
+            said = now
+    world.clear()
+    lost = growth(checkpoints) if len(checkpoints) >= 8 else 0
+    if lost > BYTES:
+        raise SystemExit(f"memory grows: {lost:.0f} bytes with each operation: {checkpoints}")
+    print(f"  seed {seed}: {done:,} operations, {lost:.1f} bytes lost with each", flush=True)
+
+
+def start_round(seed, seconds, without, options):
+    """The same in a process of its own: its operations, or None if it failed."""
+    command = [sys.executable, "-X", "faulthandler", __file__, "--round", str(seconds), "--seed", str(seed)]
+    command += [word for name in options.only for word in ("--only", name)]
+    if options.steps:
+        command += ["--steps", str(options.steps)]
+    env = {**os.environ, "TENON_DEBUG": "1", "TENON_WITHOUT": without, "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    output = []
+    for line in process.stdout:
+        output.append(line)
+        if line.startswith("  seed "):
+            print(line, end="", flush=True)
+    status = process.wait()
+    text = "".join(output)
+    # What TENON_DEBUG=1 reports at the end of the process.
+    alive = re.findall(r"^tenon: \d+ tensors? still alive at exit$", text, re.M)
+    if status == 0 and not alive:
+        return int(re.findall(r"([\d,]+) operations", text)[-1].replace(",", ""))
+    print(text[-6000:])
+    print(f"the round ended with status {status}" + "".join(f"; {line}" for line in alive))
+    print(f"replay: {sys.executable} {os.path.relpath(__file__)} --seed {seed}", *(f"--only {name}" for name in options.only))
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--steps", type=int, default=0, help="end the round after so many operations")
+    parser.add_argument("--only", action="append", default=[], help="the name of an operation")
+    parser.add_argument("--round", type=float, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.round is not None:
+        run_round(options.seed, options.round, options.steps, options.only)
+        return
+    seed = options.seed if options.seed is not None else int(time.time()) % 10**6
+    end = time.monotonic() + 60 * options.minutes
+    rounds = operations = 0
+    while rounds == 0 or (time.monotonic() < end - 10 and options.seed is None):
+        left = max(10.0, end - time.monotonic())
+        # JAX is slow, so that it takes part in every third round only; a seed says whether it does.
+        without = f"{os.environ.get('TENON_WITHOUT', '')} {'jax' * (seed % 3 > 0)}".strip()
+        print(f"round {rounds + 1}, seed {seed}, {left / 60:.0f} minutes left" + f", without {without}" * bool(without), flush=True)
+        done = start_round(seed, min(ROUND, left), without, options)
+        if done is None:
+            raise SystemExit(1)
+        rounds, operations, seed = rounds + 1, operations + done, seed + 1
+    print(f"{rounds} rounds, {operations:,} operations: nothing was lost")
+
+
+if __name__ == "__main__":
+    main()
