@@ -282,8 +282,8 @@ static void explain_dtype(const tenon_parameter *param, const tenon_view *view, 
                        message);
 }
 
-static tenon_status check_tensor(const tenon_parameter *param, const tenon_view *view, const argument_phrases *phrases,
-                                 tenon_bindings *b, tenon_error *err)
+static tenon_status check_one_tensor(const tenon_parameter *param, const tenon_view *view,
+                                     const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
 {
     bool converts = phrases && phrases->converts;
     if (converts && needs_conversion(param, view, b))
@@ -306,7 +306,7 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
         if (args[i].kind != param->kind && args[i].kind != TENON_KIND_NONE)
             status = other_kind(param, &args[i], b, err);
         else if (param->spec)
-            status = check_tensor(param, view_of(&args[i]), phrases, b, err);
+            status = check_one_tensor(param, view_of(&args[i]), phrases, b, err);
         else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
             status = missing_value(param, b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
