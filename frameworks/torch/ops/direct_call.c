@@ -219,29 +219,50 @@ static int any_requires_grad(const direct *d, PyObject *const *args)
     return truth;
 }
 
-typedef enum direct_way { DIRECT_FAILED = -1, DIRECT_OPERATOR, DIRECT_FUNCTION, DIRECT_RECORD } direct_way;
-
-/* What to call; DIRECT_FAILED with an exception. */
-static direct_way choose_way(const direct *d, PyObject *const *args)
+/* What to call; TENON__TORCH_FAILED with an exception. */
+static tenon__torch_way choose_way(const direct *d, PyObject *const *args)
 {
     bool unrecorded;
     int watched = is_watched(d);
     int plain = watched ? 0 : take_arguments(d, args, &unrecorded);
     if (watched < 0 || plain < 0)
-        return DIRECT_FAILED;
+        return TENON__TORCH_FAILED;
     if (!plain)
-        return DIRECT_OPERATOR;
+        return TENON__TORCH_OPERATOR;
     if (unrecorded)
-        return DIRECT_FUNCTION;
+        return TENON__TORCH_FUNCTION;
     int dual = in_dual_level(d);
     if (dual)
-        return dual < 0 ? DIRECT_FAILED : DIRECT_OPERATOR;
+        return dual < 0 ? TENON__TORCH_FAILED : TENON__TORCH_OPERATOR;
     int followed = tenon__py_torch_records();
     if (followed > 0)
         followed = any_requires_grad(d, args);
     if (followed < 1)
-        return followed < 0 ? DIRECT_FAILED : DIRECT_FUNCTION;
-    return d->record ? DIRECT_RECORD : DIRECT_OPERATOR;
+        return followed < 0 ? TENON__TORCH_FAILED : TENON__TORCH_FUNCTION;
+    return d->record ? TENON__TORCH_RECORD : TENON__TORCH_OPERATOR;
+}
+
+static PyObject *call_direct(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+
+/* The __self__ of a function that make_direct has made, or NULL. */
+static const direct *direct_of(PyObject *function)
+{
+    PyCFunction wanted = (PyCFunction)(void (*)(void))call_direct;
+    return PyCFunction_Check(function) && PyCFunction_GetFunction(function) == wanted
+               ? (const direct *)PyCFunction_GetSelf(function)
+               : NULL;
+}
+
+Py_ssize_t tenon__torch_direct_count(PyObject *function)
+{
+    const direct *d = direct_of(function);
+    return d ? d->nparams : -1;
+}
+
+tenon__torch_way tenon__torch_direct_way(PyObject *function, PyObject *const *args)
+{
+    const direct *d = direct_of(function);
+    return d && d->parts ? choose_way(d, args) : TENON__TORCH_OPERATOR;
 }
 
 /* All arguments come by position, in the order of the parameters. */
@@ -250,12 +271,13 @@ static PyObject *call_direct(PyObject *self, PyObject *const *args, Py_ssize_t n
     const direct *d = (const direct *)self;
     if (!d->parts || nargs != d->nparams)
         return PyErr_Format(PyExc_TypeError, "direct(): expected one argument for each parameter");
-    direct_way way = choose_way(d, args);
-    if (way == DIRECT_FAILED)
+    tenon__torch_way way = choose_way(d, args);
+    if (way == TENON__TORCH_FAILED)
         return NULL;
-    if (way == DIRECT_RECORD)
+    if (way == TENON__TORCH_RECORD)
         return PyObject_Vectorcall(d->record, args, (size_t)nargs, NULL);
-    return PyObject_Vectorcall(way == DIRECT_FUNCTION ? d->function : d->op, args, (size_t)d->npositional, d->keywords);
+    return PyObject_Vectorcall(way == TENON__TORCH_FUNCTION ? d->function : d->op, args, (size_t)d->npositional,
+                               d->keywords);
 }
 
 /* ----------------------------------------------------------------------------------------------------- Python's part */
@@ -367,5 +389,6 @@ PyMethodDef tenon__torch_methods[] = {
     {"dispatch_keys", get_dispatch_keys, METH_NOARGS, NULL},
     {"watch_by_python", watch_by_python, METH_NOARGS, NULL},
     {"direct_off", switch_off, METH_O, NULL},
+    {"skip_autograd", tenon__torch_make_skip_autograd, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,5 @@
-/* Whether torch would do more with an operator than run it: a mode, a transform, a tracer or the profiler is active. */
+/* Whether torch would do more with an operator than run it: a mode, a transform, a tracer or the profiler is active. And the
+ * dispatch keys that a thread excludes. */
 #include "internal.h"
 
 /* c10's thread-local sets of dispatch keys: what this thread includes and excludes, XOR the defaults. Any dispatch mode,
@@ -13,7 +14,7 @@ static struct {
     bool (*has_callbacks)(void); /* at::hasCallbacks: the profiler */
 } dispatch_symbols;
 
-static _Thread_local const tenon__torch_dispatch_keys *thread_dispatch_keys; /* those of this thread, looked up once */
+static _Thread_local tenon__torch_dispatch_keys *thread_dispatch_keys; /* those of this thread, looked up once */
 
 static TENON__PY_NOINLINE const tenon__torch_dispatch_keys *find_dispatch_keys(void)
 {
@@ -59,4 +60,17 @@ bool tenon__torch_has_active_mode(const tenon__torch_dispatch_keys *harmless, si
         if (now->included == harmless[i].included && now->excluded == harmless[i].excluded)
             return false;
     return true;
+}
+
+/* As torch's guards do: autograd's keys are not among those that are excluded by default. */
+uint64_t tenon__torch_exclude_keys(uint64_t keys)
+{
+    uint64_t before = thread_dispatch_keys->excluded;
+    thread_dispatch_keys->excluded = before | keys;
+    return before;
+}
+
+void tenon__torch_restore_keys(uint64_t excluded)
+{
+    thread_dispatch_keys->excluded = excluded;
 }

@@ -46,6 +46,29 @@ typedef struct tenon__torch_failure {
 } tenon__torch_failure;
 tenon__torch_failure *tenon__torch_last_failure(void);
 
+/* --------------------------------------------------------------------------------------------------------- autograd */
+
+/* The number of parameters of a function that direct() has made; -1 if it is not one. */
+Py_ssize_t tenon__torch_direct_count(PyObject *function);
+
+/* What such a function would call with these arguments, one for each parameter: the operator; the C function itself, because
+ * torch would do nothing else; or the C function, recorded by autograd. TENON__TORCH_FAILED with an exception. */
+typedef enum tenon__torch_way {
+    TENON__TORCH_FAILED = -1,
+    TENON__TORCH_OPERATOR,
+    TENON__TORCH_FUNCTION,
+    TENON__TORCH_RECORD
+} tenon__torch_way;
+tenon__torch_way tenon__torch_direct_way(PyObject *function, PyObject *const *args);
+
+/* Exclude these dispatch keys on this thread until they are restored to the returned ones. Only if
+ * tenon__torch_can_read_dispatch_keys. */
+uint64_t tenon__torch_exclude_keys(uint64_t keys);
+void tenon__torch_restore_keys(uint64_t excluded);
+
+/* For the package: (function of torch, direct function, recorder or None, names, defaults, keys of autograd). */
+PyObject *tenon__torch_make_skip_autograd(PyObject *module, PyObject *parts);
+
 /* --------------------------------------------------------------------------------------------------------- schema */
 
 /* Write the schema of the operator that follows from a signature to `buffer`, with a final 0, and its length to

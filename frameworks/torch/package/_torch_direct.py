@@ -36,12 +36,15 @@ def make_function(operator: _Operator, direct: bool) -> Callable[..., Any]:
     names = [p.name for p in parameters]
     single = len(operator.results) == 1
     named = bool(operator.results) and operator.results[0]["name"] is not None
+    made = _make_direct(operator, parameters) if direct else None
+    if made and cast(_Watch, _watch).autograd_keys:
+        operator.undo_skip = _skip_autograd(operator, made, parameters)
     given = {
         "operator": operator.op,
         "checked": operator.with_own_errors(),
         # torch.compiler.is_compiling() takes longer. It is also true in torch.export, which is seen in another way.
         "is_compiling": torch_module().compiler.is_dynamo_compiling,
-        "direct": _make_direct(operator, parameters) if direct else None,
+        "direct": made,
         "result": _result_type(operator) if named else None,
     }
     prefix = "_"
@@ -100,6 +103,7 @@ class _Watch(NamedTuple):
     harmless: Any  # the dispatch keys of a thread without any mode, or a function that direct_call.c calls instead
     key_of: Callable[[Any], Any]  # the key set of a tensor
     plain: tuple[Any, ...]  # the key sets of plain tensors: of each device, then of inference tensors there
+    autograd_keys: int  # what torch excludes below autograd; 0: not known
 
 
 def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
@@ -117,7 +121,7 @@ def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -
     made = _torch_native.direct(
         operator.kernel(),
         operator.with_own_errors(),
-        None if operator.undifferentiable() else make_recorder(operator, parameters),
+        None if operator.undifferentiable() else make_recorder(operator, parameters, operator.kernel()),
         "".join(letters).encode(),
         keywords or None,
         words,
@@ -132,13 +136,39 @@ def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -
     return cast(Callable[..., Any], made)
 
 
-def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    """Return a function that calls the C function and has autograd record it, as the operator's Autograd kernel does.
+def _skip_autograd(operator: _Operator, direct: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[[], None]:
+    """Let calls of torch.ops from Python skip the Autograd kernel, which is Python. Returns a function that ends this.
+
+    torch 2.15 replaces `_op` itself for operators that are written in Python."""
+    torch, op = torch_module(), operator.op
+    packet, keys = op._overloadpacket, cast(_Watch, _watch).autograd_keys
+    names = tuple(p.name for p in parameters)
+    defaults = tuple(... if p.default is p.empty else p.default for p in parameters)
+    record = None if operator.undifferentiable() else make_recorder(operator, parameters, op)
+    originals = [(holder, holder._op) for holder in (op, packet)]
+    table = torch.jit._builtins._get_builtin_table()  # torch.jit.script finds an operator by the id of this function
+    for holder, original in originals:
+        holder._op = _torch_native.skip_autograd(original, direct, record, names, defaults, keys)
+    table[id(packet._op)] = operator.path
+
+    def undo() -> None:
+        for holder, original in originals:
+            table.pop(id(holder._op), None)
+            holder._op = original
+        table[id(packet._op)] = operator.path
+
+    return undo
+
+
+def make_recorder(
+    operator: _Operator, parameters: Sequence[inspect.Parameter], kernel: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that calls the kernel and has autograd record it, as the operator's Autograd kernel does.
 
     It takes all arguments by position."""
     if operator.setup == operator.save:
-        return _make_saving_recorder(operator, parameters)
-    torch, kernel, name = torch_module(), operator.kernel(), operator.name
+        return _make_saving_recorder(operator, parameters, kernel)
+    name = operator.name
     names = [p.name for p in parameters]
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     count = len(names) - len(keywords)
@@ -205,7 +235,9 @@ def _all_gradients(name: str, made: Any, passed: int, count: int) -> tuple[Any, 
     return gradients
 
 
-def _make_saving_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+def _make_saving_recorder(
+    operator: _Operator, parameters: Sequence[inspect.Parameter], kernel: Callable[..., Any]
+) -> Callable[..., Any]:
     """The same for a backward that gets all arguments. The code is made for the parameters: loops over them would take as
     long as the rest, so the forward pass only saves them, and the backward pass sorts them."""
     name, kinds = operator.name, [p["kind"] for p in operator.parameters]
@@ -226,7 +258,7 @@ def _make_saving_recorder(operator: _Operator, parameters: Sequence[inspect.Para
         *([f"ctx.omittable = [{', '.join(kept)}]"] if kept else []),
         "return tuple(output)" if len(operator.results) > 1 else "return output",  # torch does not keep the names
     ]
-    forward = _define("forward", ["ctx", *values], {"kernel": operator.kernel()}, forward_lines)
+    forward = _define("forward", ["ctx", *values], {"kernel": kernel}, forward_lines)
     names = [parameters[i].name for i in others]
 
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -313,7 +345,16 @@ def _look() -> _Watch:
     if plain[:2] != (tensor_key(torch.ones(1)), tensor_key(inference)):
         raise RuntimeError("its tensors have other key sets")
     torch._C._FunctionBase.__dict__["apply"]  # which make_recorder uses
-    return _Watch(harmless, tensor_key, plain)
+    return _Watch(harmless, tensor_key, plain, _autograd_keys() if isinstance(harmless, bytes) else 0)
+
+
+def _autograd_keys() -> int:
+    """The dispatch keys that torch excludes below autograd, if they are the only change of the thread's state."""
+    before = _torch_native.dispatch_keys()
+    with torch_module()._C._AutoDispatchBelowAutograd():
+        included, excluded = struct.unpack("=2Q", cast(bytes, _torch_native.dispatch_keys()))
+    quiet = before == bytes(16) and _torch_native.dispatch_keys() == before
+    return excluded if quiet and included == 0 else 0
 
 
 def _key_reader() -> Callable[[Any], Any]:

@@ -213,6 +213,7 @@ class _Operator:
         self.op: Any = None  # once it is registered
         self.call: Any = None
         self.place = -1  # of its kernels in C
+        self.undo_skip: Optional[Callable[[], None]] = None  # restores the function that torch.ops calls
 
     def check_name(self, namespace: Any) -> None:
         taken = getattr(namespace, self.name, None)
@@ -281,6 +282,9 @@ class _Operator:
         return {key for key, there in zip(("CPU", "CUDA"), done) if there}
 
     def remove_kernels_in_c(self) -> None:
+        undo, self.undo_skip = self.undo_skip, None
+        if undo:
+            undo()
         if self.place >= 0:
             _torch_native.kernel_remove(self.place)
         self.place = -1
