@@ -7,6 +7,7 @@ object/      tenon/torch.h: the same tensor object, and torch's operators from C
 
 torch is the one of this interpreter. Tests that compare several frameworks are in python/tests."""
 
+import contextlib
 import importlib.util
 import os
 
@@ -24,3 +25,7 @@ if "torch" in os.environ.get("TENON_WITHOUT", "").split() or not importlib.util.
     left_out.append("left out: frameworks/torch/tests, since there is no torch in this run")
 else:
     collect_ignore = [name for name in NEEDS if not needs(f"frameworks/torch/tests/{name}", NEEDS[name])]
+    # TensorFlow and Triton, which torch.compile imports, each have a copy of LLVM. `import tensorflow, triton` aborts the
+    # process, `import triton, tensorflow` does not, so Triton is imported before the first test of any suite in this run.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton")
