@@ -275,6 +275,8 @@ static tenon_status read_header(shared_memory *memory, int *seals, unsigned char
     if (!info.is_regular)
         return not_shared(function, "it is not a regular file", err);
     *seals = tenon__memory_file_seals(memory->file);
+    if (*seals < 0 && errno != EINVAL) /* which a file without seals gives */
+        return shared_failure(errno, function, "reading the seals", err);
     if (*seals < 0 || (*seals & size_seals) != size_seals)
         return not_shared(function, "its size is not sealed", err);
     int64_t got = tenon__file_read(memory->file, header, HEADER_SIZE, 0);

@@ -474,8 +474,8 @@ static bool may_convert(const tenon_frame *f)
 }
 
 /* Match the first `count` arguments again, this time with an error message and with phrases for them, and refuse the call.
- * Always -1. */
-static int refuse_arguments(tenon_frame *f, int32_t count)
+ * `status` is what the first match returned: without memory for the batch's views a second match could succeed. Always -1. */
+static int refuse_arguments(tenon_frame *f, int32_t count, tenon_status status)
 {
     const tenon_signature *s = f->signature;
     const char *objects[TENON_MAX_PARAMETERS];
@@ -483,28 +483,31 @@ static int refuse_arguments(tenon_frame *f, int32_t count)
     for (int32_t i = 0; i < count; i++) /* the host may not have set the others */
         objects[i] = f->client->describe(f, i);
     argument_phrases phrases = {objects, f->client->format_dtype, f, may_convert(f)};
-    if (!match_some_arguments(s, count, f->args, &phrases, NULL, &f->bindings,
-                              &err)) /* `describe` ran code that changed an argument */
+    if (status == TENON_ENOMEM)
+        tenon_error_set_in(&err, status, s->name, "no memory to match the arguments");
+    else if (!match_some_arguments(s, count, f->args, &phrases, NULL, &f->bindings,
+                                   &err)) /* `describe` ran code that changed an argument */
         tenon_error_set_in(&err, TENON_EFAILED, s->name, "the arguments changed while they were matched");
     f->client->refuse(f, TENON_REFUSED_ARGUMENT, -1, &err);
     return -1;
 }
 
 /* Arguments do not match. Convert those that can be converted, if that is all, and match again. */
-static MATCH_NOINLINE int match_converted(tenon_frame *f)
+static MATCH_NOINLINE int match_converted(tenon_frame *f, tenon_status status)
 {
     const tenon_signature *s = f->signature;
     const argument_phrases converting = {.converts = true};
     uint64_t which = 0;
     if (!may_convert(f) || check_arguments(s, s->nparams, f->args, &converting, &f->bindings, NULL))
-        return refuse_arguments(f, s->nparams);
+        return refuse_arguments(f, s->nparams, status);
     for (int32_t i = 0; i < s->nparams; i++)
         if (needs_conversion(&s->params[i], view_of(&f->args[i]), &f->bindings))
             which |= UINT64_C(1) << i;
     if (tenon__frame_convert(f, which))
         return -1;
-    if (match_some_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL))
-        return refuse_arguments(f, s->nparams);
+    status = match_some_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL);
+    if (status)
+        return refuse_arguments(f, s->nparams, status);
     f->call.results = f->results;
     f->call.types = f->bindings.types;
     return tenon__frame_count_conversions(f, which);
@@ -514,8 +517,9 @@ static MATCH_NOINLINE int match_converted(tenon_frame *f)
 int tenon_frame_match(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
-    if (match_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL))
-        return match_converted(f);
+    tenon_status status = match_arguments(s, s->nparams, f->args, NULL, f, &f->bindings, NULL);
+    if (status)
+        return match_converted(f, status);
     f->call.results = f->results;
     f->call.types = f->bindings.types;
     return 0;
@@ -553,7 +557,7 @@ bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
     const argument_phrases converting = {.converts = may_convert(f)};
     if (!match_some_arguments(f->signature, index, f->args, &converting, NULL, &f->bindings, NULL))
         return false;
-    refuse_arguments(f, index);
+    refuse_arguments(f, index, TENON_OK);
     return true;
 }
 

@@ -70,6 +70,15 @@ static int add_result_type(const library_loader *l, PyObject *function)
     return status;
 }
 
+/* Raise what a module or its file is refused with. */
+static void raise_load_error(const char *prefix, const tenon_error *err)
+{
+    if (err->status == TENON_ENOMEM)
+        PyErr_NoMemory();
+    else
+        PyErr_Format(PyExc_ImportError, "%s%s", prefix, tenon_error_reason(err));
+}
+
 static int compile_signatures(library_loader *l)
 {
     const tenon_module *module = l->origin.library->module;
@@ -82,11 +91,9 @@ static int compile_signatures(library_loader *l)
         tenon_module_function(module, i, &function);
         if (!tenon_signature_alloc(function.signature, module, TENON_HOST_LAYOUT, &l->signatures[i], &err))
             continue;
-        if (err.status == TENON_ENOMEM)
-            PyErr_NoMemory();
-        else
-            PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s", (long long)i,
-                         tenon_error_reason(&err));
+        char text[64];
+        snprintf(text, sizeof text, "the signature of function %lld: ", (long long)i);
+        raise_load_error(text, &err);
         return -1;
     }
     return 0;
@@ -281,8 +288,10 @@ static int add_entries(PyObject *module, tenon__py_library *library, PyObject *n
 static PyObject *make_module(const tenon_module *module, const char *name, PyObject *type, PyObject *owner)
 {
     tenon_error err;
-    if (tenon_module_check(module, &err))
-        return PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
+    if (tenon_module_check(module, &err)) {
+        raise_load_error("", &err);
+        return NULL;
+    }
     PyObject *own_name = PyUnicode_FromFormat("%s", name ? name : module->name);
     PyObject *object = !own_name ? NULL
                        : type    ? PyObject_CallFunctionObjArgs(type, own_name, owner, NULL)
@@ -357,10 +366,8 @@ PyObject *tenon__py_open_as(const char *path, PyObject *type, PyObject *owner, c
     tenon_status status = tenon_library_open(path, found, &err);
     if (status == TENON_EFAILED)
         raise_os_error(errno, tenon_error_reason(&err), file);
-    else if (status == TENON_ENOMEM)
-        PyErr_NoMemory();
     else if (status)
-        PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
+        raise_load_error("", &err);
     PyObject *module = status ? NULL : make_module(*found, NULL, type, owner);
     if (module && add_text(module, "__variant__", tenon_library_variant(*found)) < 0)
         Py_CLEAR(module);
