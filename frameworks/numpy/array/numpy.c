@@ -443,6 +443,33 @@ static TENON__PY_NOINLINE PyObject *numpy_wrap_registered(tenon_tensor *tensor)
     return array;
 }
 
+/* An array on memory that `base` holds. Takes `base`, even if it fails; NULL if there was no memory for it. */
+static PyObject *numpy_wrap_view(const tenon_view *view, PyObject *descr, PyObject *base)
+{
+    if (!base) {
+        Py_DECREF(descr);
+        return NULL;
+    }
+    /* If NumPy would choose the same strides, it need not examine their order. */
+    bool usual = (view->flags & TENON_VIEW_C) && view->numel > 0;
+    Py_ssize_t strides[TENON_MAX_NDIM];
+    int64_t item = usual ? 0 : tenon_view_item_bits(view) / 8;
+    for (int32_t i = 0; !usual && i < view->ndim; i++)
+        strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
+    static char nothing[1];
+    void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
+    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)numpy_state.api[API_NEW_FROM_DESCR];
+    int flags = view->flags & TENON_READ_ONLY ? 0 : TENON__PY_ARRAY_WRITEABLE;
+    PyObject *array = make(tenon__py_global.array_layout.type, descr, view->ndim,
+                           (const Py_ssize_t *)(const void *)view->shape, usual ? NULL : strides, data, flags, NULL);
+    if (!array) {
+        Py_DECREF(base);
+        return NULL;
+    }
+    tenon__py_array_of(array)->base = base; /* no other code has it yet: PyArray_SetBaseObject has nothing to check */
+    return array;
+}
+
 static PyObject *numpy_wrap(tenon_tensor *tensor)
 {
     if (!numpy_import())
@@ -456,31 +483,7 @@ static PyObject *numpy_wrap(tenon_tensor *tensor)
                             name);
     }
     PyObject *descr = numpy_dtype(view->dtype, view->flags);
-    if (!descr)
-        return numpy_wrap_registered(tensor);
-    /* If NumPy would choose the same strides, it need not examine their order. */
-    bool usual = (view->flags & TENON_VIEW_C) && view->numel > 0;
-    Py_ssize_t strides[TENON_MAX_NDIM];
-    int64_t item = usual ? 0 : tenon_view_item_bits(view) / 8;
-    for (int32_t i = 0; !usual && i < view->ndim; i++)
-        strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
-    PyObject *base = numpy_base_new(tensor);
-    if (!base) {
-        Py_DECREF(descr);
-        return NULL;
-    }
-    static char nothing[1];
-    void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
-    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)numpy_state.api[API_NEW_FROM_DESCR];
-    int flags = view->flags & TENON_READ_ONLY ? 0 : TENON__PY_ARRAY_WRITEABLE;
-    PyObject *array = make(tenon__py_global.array_layout.type, descr, view->ndim,
-                           (const Py_ssize_t *)(const void *)view->shape, usual ? NULL : strides, data, flags, NULL);
-    if (!array) {
-        Py_DECREF(base);
-        return NULL;
-    }
-    tenon__py_array_of(array)->base = base; /* no other code has it yet: PyArray_SetBaseObject has nothing to check */
-    return array;
+    return descr ? numpy_wrap_view(view, descr, numpy_base_new(tensor)) : numpy_wrap_registered(tensor);
 }
 
 /* ---------------------------------------------------------------------------------- what NumPy looks for in a tensor */

@@ -15,15 +15,19 @@ use crate::tensors::Cells;
 
 // ----------------------------------------------------------------------------------------------------- kept memory
 
-/// The memory of every `Kept` of this library: start and number, and end.
+/// Memory that Rust code may read at any time (that of every `Kept`, and of tensors of `tenon::python`), and memory that is
+/// borrowed to be written to.
 struct Ranges {
-    ends: BTreeMap<(usize, usize), usize>,
+    /// Start and number, and end.
+    readable: BTreeMap<(usize, usize), usize>,
     next: usize,
     /// The length of the longest range that there ever was.
     longest: usize,
+    writable: Vec<(usize, usize)>,
 }
 
-static RANGES: Mutex<Ranges> = Mutex::new(Ranges { ends: BTreeMap::new(), next: 0, longest: 0 });
+static RANGES: Mutex<Ranges> =
+    Mutex::new(Ranges { readable: BTreeMap::new(), next: 0, longest: 0, writable: Vec::new() });
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn ranges() -> MutexGuard<'static, Ranges> {
@@ -31,17 +35,69 @@ fn ranges() -> MutexGuard<'static, Ranges> {
 }
 
 impl Ranges {
-    fn add(&mut self, start: usize, end: usize) -> (usize, usize) {
-        let key = (start, self.next);
-        self.next += 1;
-        self.longest = self.longest.max(end - start);
-        self.ends.insert(key, end);
-        key
+    fn is_readable(&self, start: usize, end: usize) -> bool {
+        let first = start.saturating_sub(self.longest);
+        start < end && self.readable.range((first, 0)..(end, 0)).any(|(_, last)| *last > start)
     }
 
-    fn overlaps(&self, start: usize, end: usize) -> bool {
-        let first = start.saturating_sub(self.longest);
-        start < end && self.ends.range((first, 0)..(end, 0)).any(|(_, last)| *last > start)
+    fn is_writable(&self, start: usize, end: usize) -> bool {
+        self.writable.iter().any(|(first, last)| *first < end && start < *last)
+    }
+}
+
+/// Memory that may be read until this is dropped.
+pub(crate) struct Reading((usize, usize));
+
+impl Reading {
+    /// None if the memory is borrowed to be written to.
+    pub(crate) fn begin(view: &abi::View) -> Option<Reading> {
+        let (start, end) = extent(view);
+        let mut ranges = ranges();
+        if ranges.is_writable(start, end) {
+            return None;
+        }
+        let key = (start, ranges.next);
+        ranges.next += 1;
+        ranges.longest = ranges.longest.max(end - start);
+        ranges.readable.insert(key, end);
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        Some(Reading(key))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        ranges().readable.remove(&self.0);
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Memory that is written to through `&mut` until this is dropped.
+#[cfg(feature = "pyo3")]
+pub(crate) struct Writing(usize, usize);
+
+#[cfg(feature = "pyo3")]
+impl Writing {
+    /// None if Rust code may read the memory.
+    pub(crate) fn begin(start: usize, end: usize) -> Option<Writing> {
+        let mut ranges = ranges();
+        if ranges.is_readable(start, end) {
+            return None;
+        }
+        ranges.writable.push((start, end));
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        Some(Writing(start, end))
+    }
+}
+
+#[cfg(feature = "pyo3")]
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut ranges = ranges();
+        if let Some(at) = ranges.writable.iter().rposition(|range| *range == (self.0, self.1)) {
+            ranges.writable.swap_remove(at);
+        }
+        COUNT.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -77,9 +133,11 @@ pub(crate) fn refuse_overlap(call: RawCall, place: Place, view: &abi::View) -> R
 #[cold]
 fn refuse_kept(call: RawCall, place: Place, view: &abi::View) -> Result<(), Failed> {
     let (start, end) = extent(view);
-    if !ranges().overlaps(start, end) {
+    let ranges = ranges();
+    if !ranges.is_readable(start, end) && !ranges.is_writable(start, end) {
         return Ok(());
     }
+    drop(ranges);
     let what = call.describe(place);
     let message = format!(
         "{what} shares memory with an array that an object of this library keeps, and is written to; pass a copy"
@@ -90,7 +148,7 @@ fn refuse_kept(call: RawCall, place: Place, view: &abi::View) -> Result<(), Fail
 /// A share of an argument.
 struct Share {
     share: *mut KeptShare,
-    range: (usize, usize),
+    reading: Option<Reading>,
 }
 
 // The share may be released on any thread. Its memory is only read.
@@ -99,8 +157,7 @@ unsafe impl Sync for Share {}
 
 impl Drop for Share {
     fn drop(&mut self) {
-        ranges().ends.remove(&self.range);
-        COUNT.fetch_sub(1, Ordering::Relaxed);
+        self.reading = None; // the memory is not ours any more after the release
         unsafe { ((*self.share).release)(self.share) }
     }
 }
@@ -171,10 +228,13 @@ unsafe impl<T: Element, const D: usize> Param for Kept<T, D> {
         if share.is_null() {
             return Err(Failed(abi::EFAILED)); // the host has reported it
         }
-        let (start, end) = extent(unsafe { &*(*share).view });
-        let range = ranges().add(start, end);
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        Ok(Kept { share: Arc::new(Share { share, range }), life: PhantomData })
+        let reading = Reading::begin(unsafe { &*(*share).view });
+        let share = Share { share, reading };
+        if share.reading.is_none() {
+            let message = format!("{} is borrowed to be written to; pass a copy", call.describe(place));
+            return Err(call.fail(abi::EOVERLAP, &message));
+        }
+        Ok(Kept { share: Arc::new(share), life: PhantomData })
     }
 }
 

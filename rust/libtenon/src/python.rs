@@ -22,16 +22,15 @@
 //!
 //! #[pyfunction]
 //! fn zeros(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
-//!     Tensor::from_vec(vec![0f32; n], [n])?.to(py, Framework::Numpy)
+//!     Framework::Numpy.array(py, vec![0f32; n], [n])
 //! }
 //! ```
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Index, IndexMut};
 use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
 
 use pyo3::conversion::{FromPyObject, IntoPyObject};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -41,99 +40,35 @@ use tenon_sys as sys;
 use crate::abi;
 use crate::dtype::{Device, Dtype, Element};
 use crate::error::Error;
-use crate::kept;
+use crate::kept::{self, Reading};
 use crate::tensors::{Cells, View, ViewMut};
 
-// ----------------------------------------------------------------------------------------------- overlapping borrows
+mod overlaps;
 
-/// Memory that is borrowed on this thread.
-#[derive(Clone, Copy)]
-struct Range {
-    start: usize,
-    end: usize,
-    /// A number, and in its lowest bit whether the borrow is exclusive.
-    tag: usize,
-}
-
-const MOST: usize = 64;
-
-/// The borrows of a thread. It has nothing to drop, so that finding it takes one instruction.
-struct Active {
-    count: Cell<usize>,
-    next: Cell<usize>,
-    ranges: [Cell<Range>; MOST],
-}
-
-thread_local! {
-    static ACTIVE: Active = const {
-        Active { count: Cell::new(0), next: Cell::new(0), ranges: [const { Cell::new(Range { start: 0, end: 0, tag: 0 }) }; MOST] }
-    };
-}
-
-/// A borrow that is alive. It stays on its thread.
-struct Entry {
-    active: *const Active,
-    tag: usize,
-}
-
-/// Notes a borrow.
-#[inline]
-fn register(view: &abi::View, exclusive: bool) -> PyResult<Entry> {
-    let (start, end) = if view.flags & abi::view_flag::C != 0 {
-        let size = usize::from(view.dtype.bits) / 8 * view.numel as usize;
-        (view.data as usize, view.data as usize + size)
-    } else {
-        kept::extent(view)
-    };
-    ACTIVE.with(|active| {
-        let count = active.count.get();
-        for other in &active.ranges[..count] {
-            let other = other.get();
-            if other.start < end && start < other.end && (exclusive || other.tag & 1 != 0) {
-                return Err(overlap());
-            }
-        }
-        let Some(range) = active.ranges.get(count) else {
-            return Err(PyValueError::new_err(
-                "more than 64 arrays are borrowed on this thread; take a Tensor",
-            ));
-        };
-        let tag = active.next.get().wrapping_add(2) | usize::from(exclusive);
-        range.set(Range { start, end, tag });
-        active.next.set(tag & !1);
-        active.count.set(count + 1);
-        Ok(Entry { active, tag })
-    })
-}
-
-impl Drop for Entry {
-    #[inline]
-    fn drop(&mut self) {
-        // The thread lives, because the entry does not leave it.
-        let active = unsafe { &*self.active };
-        let last = active.count.get() - 1;
-        let found = active.ranges[..=last].iter().rposition(|range| range.get().tag == self.tag);
-        if let Some(at) = found {
-            active.ranges[at].set(active.ranges[last].get());
-            active.count.set(last);
-        }
-    }
-}
+use overlaps::Entry;
 
 // ------------------------------------------------------------------------------------------------------------ arrays
 
-/// What keeps a borrowed array alive.
-enum Owner<'py> {
-    /// The object alone.
-    Object(#[allow(dead_code)] Bound<'py, PyAny>),
-    /// A share of its memory.
-    Tensor(#[allow(dead_code)] Tensor),
+/// A borrow of an object without a peek: it stays where it is until it ends.
+struct Held(Box<MaybeUninit<sys::tenon_py_borrowed>>);
+
+impl Held {
+    fn view(&self) -> &abi::View {
+        unsafe { &*(&raw const (*self.0.as_ptr()).view).cast::<abi::View>() }
+    }
 }
 
-/// A borrow, and what keeps its memory alive; dropped in this order.
-struct Loan<'py> {
-    _entry: Entry,
-    _owner: Owner<'py>,
+impl Drop for Held {
+    fn drop(&mut self) {
+        unsafe { sys::tenon_py_unborrow(self.0.as_mut_ptr()) }
+    }
+}
+
+/// What keeps a borrowed array alive. Dropped after the entry of the borrow.
+#[allow(dead_code)] // it is only dropped
+enum Owner<'py> {
+    Object(Bound<'py, PyAny>),
+    Held(Held),
 }
 
 #[cold]
@@ -158,58 +93,39 @@ fn fits<T: Element, const D: usize>(view: &abi::View) -> bool {
     view.dtype == T::DTYPE && view.ndim as usize == D && aligned
 }
 
-/// Borrows an array, and gives its view to `make` while it is valid.
-#[inline]
-fn borrow<'py, T: Element, const D: usize, A>(
-    object: Borrowed<'_, 'py, PyAny>,
-    exclusive: bool,
-    make: impl FnOnce(&abi::View) -> A,
-) -> PyResult<(A, Loan<'py>)> {
-    let mut place = MaybeUninit::<sys::tenon_py_borrowed>::uninit();
-    let flags = if exclusive { sys::TENON_PY_WRITE } else { 0 };
+const fn raw_dtype<T: Element>() -> sys::tenon_dtype {
+    sys::tenon_dtype { code: T::DTYPE.code, bits: T::DTYPE.bits, lanes: T::DTYPE.lanes }
+}
+
+/// The memory of an array in C order that is read in place. None: it is another one, or empty.
+#[inline(always)]
+fn peek<T: Element, const D: usize>(
+    object: Borrowed<'_, '_, PyAny>,
+    flags: u32,
+) -> Option<(*mut T, [usize; D])> {
+    let mut shape = [0i64; D];
+    let object = object.as_ptr().cast();
+    let data = unsafe { sys::tenon_rs_peek(object, flags, raw_dtype::<T>(), D as i32, shape.as_mut_ptr()) };
+    let shape = shape.map(|size| size as usize);
+    let usable = !data.is_null() && data.cast::<T>().is_aligned() && shape.iter().all(|size| *size > 0);
+    usable.then_some((data.cast(), shape))
+}
+
+#[inline(always)]
+fn end_of<T, const D: usize>(data: *mut T, shape: &[usize; D]) -> usize {
+    data as usize + shape.iter().product::<usize>() * size_of::<T>()
+}
+
+/// Borrows an array that is not read in place.
+#[cold]
+#[inline(never)]
+fn hold<T: Element, const D: usize>(object: Borrowed<'_, '_, PyAny>, flags: u32) -> PyResult<Held> {
+    let mut place = Box::new(MaybeUninit::<sys::tenon_py_borrowed>::uninit());
     if unsafe { sys::tenon_py_borrow(object.as_ptr().cast(), flags, place.as_mut_ptr()) } != 0 {
         return Err(PyErr::fetch(object.py()));
     }
-    // A borrow that holds only the object is a copy of its view, which may be moved.
-    let borrowed = unsafe { &mut *place.as_mut_ptr() };
-    let view = unsafe { &*(&raw const borrowed.view).cast::<abi::View>() };
-    if borrowed.holds != 0 {
-        unsafe { sys::tenon_py_unborrow(borrowed) };
-        return borrow_share::<T, D, A>(object, exclusive, make);
-    }
-    let made = if !fits::<T, D>(view) {
-        Err(refuse::<T, D>(view))
-    } else {
-        register(view, exclusive).map(|entry| (make(view), entry))
-    };
-    let owner = Owner::Object(object.to_owned());
-    unsafe { sys::tenon_py_unborrow(borrowed) };
-    made.map(|(made, entry)| (made, Loan { _entry: entry, _owner: owner }))
-}
-
-#[cold]
-fn overlap() -> PyErr {
-    PyValueError::new_err(
-        "the memory of the array overlaps another array of the call, and one of them is written to",
-    )
-}
-
-/// The same with a share of the memory: for objects that only have the buffer protocol or `__dlpack__`.
-#[cold]
-fn borrow_share<'py, T: Element, const D: usize, A>(
-    object: Borrowed<'_, 'py, PyAny>,
-    exclusive: bool,
-    make: impl FnOnce(&abi::View) -> A,
-) -> PyResult<(A, Loan<'py>)> {
-    let flags = if exclusive { sys::TENON_PY_WRITE } else { 0 };
-    let tensor = Tensor::import(object, flags)?;
-    let view = tensor.raw();
-    if !fits::<T, D>(view) {
-        return Err(refuse::<T, D>(view));
-    }
-    let entry = register(view, exclusive)?;
-    let made = make(view);
-    Ok((made, Loan { _entry: entry, _owner: Owner::Tensor(tensor) }))
+    let held = Held(place);
+    if fits::<T, D>(held.view()) { Ok(held) } else { Err(refuse::<T, D>(held.view())) }
 }
 
 /// An array of any framework that is only read, with D dimensions.
@@ -217,8 +133,9 @@ fn borrow_share<'py, T: Element, const D: usize, A>(
 /// As with rust-numpy, Python code must not write to the array while it is borrowed, which the compiler cannot check: do not call
 /// Python code that could, and do not release the interpreter lock, or take a [`Tensor`].
 pub struct Array<'py, T, const D: usize> {
-    view: View<'py, T, D>, // never given away with this lifetime: the loan may end before
-    _loan: Loan<'py>,
+    view: View<'py, T, D>, // never given away with this lifetime: the borrow may end before
+    _entry: Entry,
+    _owner: Owner<'py>,
 }
 
 impl<T: Element, const D: usize> Array<'_, T, D> {
@@ -265,18 +182,34 @@ impl<T: Element, const D: usize> Index<[usize; D]> for Array<'_, T, D> {
 
 impl<'py, T: Element, const D: usize> FromPyObject<'_, 'py> for Array<'py, T, D> {
     type Error = PyErr;
-    #[inline]
+    #[inline(always)]
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (view, loan) = borrow::<T, D, _>(object, false, |view| unsafe { View::from_raw(view) })?;
-        Ok(Array { view, _loan: loan })
+        let Some((data, shape)) = peek::<T, D>(object, 0) else {
+            return Self::extract_other(object);
+        };
+        let entry = overlaps::register(object.py(), data as usize, end_of(data, &shape))?;
+        let view = unsafe { View::from_parts(data, shape) };
+        Ok(Array { view, _entry: entry, _owner: Owner::Object(object.to_owned()) })
     }
 }
 
-/// An array of any framework that is written to, with D dimensions. It is refused if it overlaps another array that is borrowed on
-/// this thread.
+impl<'py, T: Element, const D: usize> Array<'py, T, D> {
+    #[cold]
+    fn extract_other(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let held = hold::<T, D>(object, 0)?;
+        let (start, end) = kept::extent(held.view());
+        let entry = overlaps::register(object.py(), start, end)?;
+        let view = unsafe { View::from_raw(held.view()) };
+        Ok(Array { view, _entry: entry, _owner: Owner::Held(held) })
+    }
+}
+
+/// An array of any framework that is written to, with D dimensions. It is refused if it overlaps another array that this extension
+/// has borrowed, on any thread, or a [`Tensor`] whose elements were read.
 pub struct ArrayMut<'py, T, const D: usize> {
     view: ViewMut<'py, T, D>, // as in Array
-    _loan: Loan<'py>,
+    _entry: Entry,
+    _owner: Owner<'py>,
 }
 
 impl<T: Element, const D: usize> ArrayMut<'_, T, D> {
@@ -329,10 +262,25 @@ impl<T: Element, const D: usize> IndexMut<[usize; D]> for ArrayMut<'_, T, D> {
 
 impl<'py, T: Element, const D: usize> FromPyObject<'_, 'py> for ArrayMut<'py, T, D> {
     type Error = PyErr;
-    #[inline]
+    #[inline(always)]
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (view, loan) = borrow::<T, D, _>(object, true, |view| unsafe { ViewMut::from_raw(view) })?;
-        Ok(ArrayMut { view, _loan: loan })
+        let Some((data, shape)) = peek::<T, D>(object, sys::TENON_PY_WRITE) else {
+            return Self::extract_other(object);
+        };
+        let entry = overlaps::register_exclusive(object.py(), data as usize, end_of(data, &shape))?;
+        let view = unsafe { ViewMut::from_parts(data, shape) };
+        Ok(ArrayMut { view, _entry: entry, _owner: Owner::Object(object.to_owned()) })
+    }
+}
+
+impl<'py, T: Element, const D: usize> ArrayMut<'py, T, D> {
+    #[cold]
+    fn extract_other(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let held = hold::<T, D>(object, sys::TENON_PY_WRITE)?;
+        let (start, end) = kept::extent(held.view());
+        let entry = overlaps::register_exclusive(object.py(), start, end)?;
+        let view = unsafe { ViewMut::from_raw(held.view()) };
+        Ok(ArrayMut { view, _entry: entry, _owner: Owner::Held(held) })
     }
 }
 
@@ -353,11 +301,67 @@ pub enum Framework {
     Tensorflow = 6,
 }
 
+impl Framework {
+    /// An array of the framework on the memory of a vector, which is not copied. JAX takes it only if it happens to be aligned to
+    /// 64 bytes: see [`Tensor::copy_of`].
+    ///
+    /// ```no_run
+    /// # use pyo3::prelude::*;
+    /// # use tenon::python::Framework;
+    /// #[pyfunction]
+    /// fn squares(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
+    ///     Framework::Numpy.array(py, (0..n).map(|i| (i * i) as f64).collect(), [n])
+    /// }
+    /// ```
+    pub fn array<T: Element, const D: usize>(
+        self,
+        py: Python<'_>,
+        elements: Vec<T>,
+        shape: [usize; D],
+    ) -> PyResult<Bound<'_, PyAny>> {
+        let sizes = sizes_of(elements.len(), shape)?;
+        let blob = blob_of(elements, &sizes);
+        let object = unsafe { sys::tenon_rs_own(&blob, self as c_int) };
+        unsafe { Bound::from_owned_ptr_or_err(py, object.cast::<ffi::PyObject>()) }
+    }
+}
+
+fn sizes_of<const D: usize>(count: usize, shape: [usize; D]) -> Result<[i64; D], Error> {
+    if shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) == Some(count) {
+        return Ok(shape.map(|size| size as i64));
+    }
+    Err(Error::invalid(format!("the shape {shape:?} does not have {count} elements")))
+}
+
+unsafe extern "C" fn release_vec<T>(owner: *mut c_void) {
+    drop(unsafe { Box::from_raw(owner.cast::<Vec<T>>()) });
+}
+
+/// The memory of a vector, which the blob owns from now on.
+fn blob_of<T: Element>(mut elements: Vec<T>, sizes: &[i64]) -> sys::tenon_blob {
+    let data = elements.as_mut_ptr().cast();
+    sys::tenon_blob {
+        data,
+        byte_offset: 0,
+        data_size: 0,
+        dtype: raw_dtype::<T>(),
+        device: sys::tenon_device { device_type: 1, device_id: 0 },
+        ndim: sizes.len() as i32,
+        shape: sizes.as_ptr(),
+        strides: null(),
+        flags: 0,
+        owner: Box::into_raw(Box::new(elements)).cast(),
+        release: Some(release_vec::<T>),
+        stream: null_mut(),
+    }
+}
+
 /// A share of the memory of any array, or memory of Rust. It may be sent to other threads, and released on any. As the result of a
 /// function it becomes the object that it was made from.
 pub struct Tensor {
+    /// Since the elements were read for the first time: [`ArrayMut`] is refused the memory.
+    reading: OnceLock<Reading>,
     tensor: *mut sys::tenon_tensor,
-    life: PhantomData<sys::tenon_view>,
 }
 
 // The reference count is atomic, and a release never waits for the interpreter lock.
@@ -365,70 +369,46 @@ unsafe impl Send for Tensor {}
 unsafe impl Sync for Tensor {}
 
 impl Tensor {
+    fn new(tensor: *mut sys::tenon_tensor) -> Tensor {
+        Tensor { reading: OnceLock::new(), tensor }
+    }
+
     fn import(object: Borrowed<'_, '_, PyAny>, flags: u32) -> PyResult<Tensor> {
         let tensor = unsafe { sys::tenon_py_import(object.as_ptr().cast(), flags) };
         if tensor.is_null() {
             return Err(PyErr::fetch(object.py()));
         }
-        Ok(Tensor { tensor, life: PhantomData })
+        Ok(Tensor::new(tensor))
     }
 
     /// Takes elements in C order, without copying them. JAX takes them only if they happen to be aligned to 64 bytes: see
     /// [`copy_of`](Tensor::copy_of).
     pub fn from_vec<T: Element, const D: usize>(
-        mut elements: Vec<T>,
+        elements: Vec<T>,
         shape: [usize; D],
     ) -> Result<Tensor, Error> {
-        unsafe extern "C" fn release<T>(owner: *mut c_void) {
-            drop(unsafe { Box::from_raw(owner.cast::<Vec<T>>()) });
-        }
-        if shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) != Some(elements.len()) {
-            let message = format!("the shape {shape:?} does not have {} elements", elements.len());
-            return Err(Error::invalid(message));
-        }
-        let sizes = shape.map(|size| size as i64);
-        let data = elements.as_mut_ptr().cast();
-        let owner = Box::into_raw(Box::new(elements)).cast();
-        let Dtype { code, bits, lanes } = T::DTYPE;
-        let blob = sys::tenon_blob {
-            data,
-            byte_offset: 0,
-            data_size: 0,
-            dtype: sys::tenon_dtype { code, bits, lanes },
-            device: sys::tenon_device { device_type: 1, device_id: 0 },
-            ndim: D as i32,
-            shape: sizes.as_ptr(),
-            strides: null(),
-            flags: 0,
-            owner,
-            release: Some(release::<T>),
-            stream: null_mut(),
-        };
+        let sizes = sizes_of(elements.len(), shape)?;
+        let blob = blob_of(elements, &sizes);
         let mut tensor = null_mut();
         let status = unsafe { sys::tenon_tensor_from_blob(&blob, &mut tensor, null_mut()) };
         if status != abi::OK {
-            unsafe { release::<T>(owner) };
+            unsafe { release_vec::<T>(blob.owner) };
             return Err(Error::new(status, "the tensor could not be made"));
         }
-        Ok(Tensor { tensor, life: PhantomData })
+        Ok(Tensor::new(tensor))
     }
 
     /// Copies elements in C order into new memory, which is aligned to 64 bytes: JAX takes no other without a copy.
     pub fn copy_of<T: Element, const D: usize>(elements: &[T], shape: [usize; D]) -> Result<Tensor, Error> {
-        if shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) != Some(elements.len()) {
-            let message = format!("the shape {shape:?} does not have {} elements", elements.len());
-            return Err(Error::invalid(message));
-        }
-        let sizes = shape.map(|size| size as i64);
-        let Dtype { code, bits, lanes } = T::DTYPE;
-        let dtype = sys::tenon_dtype { code, bits, lanes };
+        let sizes = sizes_of(elements.len(), shape)?;
         let mut tensor = null_mut();
-        let status =
-            unsafe { sys::tenon_tensor_alloc(dtype, D as i32, sizes.as_ptr(), 0, &mut tensor, null_mut()) };
+        let status = unsafe {
+            sys::tenon_tensor_alloc(raw_dtype::<T>(), D as i32, sizes.as_ptr(), 0, &mut tensor, null_mut())
+        };
         if status != abi::OK {
             return Err(Error::new(status, "the tensor could not be made"));
         }
-        let tensor = Tensor { tensor, life: PhantomData };
+        let tensor = Tensor::new(tensor);
         unsafe { elements.as_ptr().copy_to_nonoverlapping(tensor.raw().data.cast(), elements.len()) };
         Ok(tensor)
     }
@@ -455,15 +435,30 @@ impl Tensor {
         }
     }
 
+    /// The distances between neighbours, in elements.
+    pub fn strides(&self) -> &[i64] {
+        match self.raw().ndim {
+            0 => &[],
+            n => unsafe { std::slice::from_raw_parts(self.raw().strides, n as usize) },
+        }
+    }
+
     /// The address of the first element, in the memory of its device.
     pub fn as_ptr(&self) -> *const c_void {
         self.raw().data
     }
 
-    /// Copies of the elements, if the memory is the CPU's and has this dtype and number of dimensions.
+    /// Copies of the elements, if the memory is the CPU's and has this dtype and number of dimensions. None as well if an
+    /// [`ArrayMut`] of the memory is alive; after this call the memory cannot become one while the tensor lives.
     pub fn cells<T: Element, const D: usize>(&self) -> Option<Cells<'_, T, D>> {
         let view = self.raw();
-        (view.device.is_cpu() && fits::<T, D>(view)).then(|| unsafe { Cells::from_raw(view) })
+        if !view.device.is_cpu() || !fits::<T, D>(view) {
+            return None;
+        }
+        if self.reading.get().is_none() {
+            let _ = self.reading.set(Reading::begin(view)?); // another thread may have been faster
+        }
+        Some(unsafe { Cells::from_raw(view) })
     }
 
     /// An array of a framework on the same memory.
@@ -475,12 +470,13 @@ impl Tensor {
 
 impl Clone for Tensor {
     fn clone(&self) -> Tensor {
-        Tensor { tensor: unsafe { sys::tenon_tensor_retain(self.tensor) }, life: PhantomData }
+        Tensor::new(unsafe { sys::tenon_tensor_retain(self.tensor) })
     }
 }
 
 impl Drop for Tensor {
     fn drop(&mut self) {
+        self.reading.take();
         unsafe { sys::tenon_tensor_release(self.tensor) }
     }
 }

@@ -35,6 +35,17 @@ unsafe fn sizes<const D: usize>(view: &abi::View) -> ([usize; D], [isize; D]) {
     (shape, strides)
 }
 
+/// The distances between neighbours in C order.
+#[cfg(feature = "pyo3")]
+#[inline(always)]
+fn steps_of<const D: usize>(shape: &[usize; D]) -> [isize; D] {
+    let mut strides = [1; D];
+    for i in (1..D).rev() {
+        strides[i - 1] = strides[i] * shape[i] as isize;
+    }
+    strides
+}
+
 pub(crate) fn is_contiguous<const D: usize>(shape: &[usize; D], strides: &[isize; D]) -> bool {
     let mut step = 1;
     for i in (0..D).rev() {
@@ -181,6 +192,19 @@ impl<'a, T: Element, const D: usize> View<'a, T, D> {
         }
     }
 
+    /// Elements in C order.
+    #[cfg(feature = "pyo3")]
+    #[inline(always)]
+    pub(crate) unsafe fn from_parts(data: *const T, shape: [usize; D]) -> View<'a, T, D> {
+        View { data, shape, strides: steps_of(&shape), life: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) unsafe fn from_item(data: *const T, shape: [usize; D], strides: [isize; D]) -> View<'a, T, D> {
+        let data = if shape.contains(&0) { std::ptr::NonNull::dangling().as_ptr() } else { data };
+        View { data, shape, strides, life: PhantomData }
+    }
+
     /// The sizes of the dimensions.
     pub fn shape(&self) -> [usize; D] {
         self.shape
@@ -276,6 +300,13 @@ impl<'a, T: Element, const D: usize> ViewMut<'a, T, D> {
             let (shape, strides) = sizes(view);
             ViewMut { data: data_of(view), shape, strides, life: PhantomData }
         }
+    }
+
+    /// Elements in C order.
+    #[cfg(feature = "pyo3")]
+    #[inline(always)]
+    pub(crate) unsafe fn from_parts(data: *mut T, shape: [usize; D]) -> ViewMut<'a, T, D> {
+        ViewMut { data, shape, strides: steps_of(&shape), life: PhantomData }
     }
 
     /// The sizes of the dimensions.
@@ -519,11 +550,17 @@ unsafe impl<T: Element, const D: usize> Param for CellsMut<'_, T, D> {
 unsafe fn shares_memory(call: RawCall, result: &abi::View) -> bool {
     let it = call.get();
     let (start, end) = kept::extent(result);
-    (0..it.nargs as usize).any(|i| unsafe {
-        let value = &*call.arg(i);
-        value.kind == abi::kind::TENSOR && {
-            let (first, last) = kept::extent(&*value.payload.view);
-            first < end && start < last
+    let overlaps = |view: &abi::View| {
+        let (first, last) = kept::extent(view);
+        first < end && start < last
+    };
+    (0..it.nargs as usize).any(|index| unsafe {
+        match (*call.arg(index)).kind {
+            abi::kind::TENSOR => overlaps(&*(*call.arg(index)).payload.view),
+            abi::kind::TENSORS => {
+                list_of(call, Place { result: false, index, batch: 0 }).iter().any(overlaps)
+            }
+            _ => false,
         }
     })
 }
@@ -767,6 +804,7 @@ unsafe impl<T: Element> Param for OutList<'_, T> {
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<OutList<'x, T>, Failed> {
         let items = unsafe { list_of(call, place) };
         for view in items {
+            kept::refuse_overlap(call, place, view)?;
             unsafe { data_of::<T>(view).write_bytes(0, view.numel as usize) };
         }
         Ok(OutList { items, life: PhantomData })

@@ -135,15 +135,8 @@ unsafe extern "C" {
 #[repr(C)]
 pub struct tenon_py_borrowed {
     pub view: tenon_view,
-    object: *mut c_void,
-    dims: *mut i64,
-    /// 0: nothing but a reference to the object. bridge.c asserts that.
-    pub holds: i32,
-    rest: [u32; 55],
+    rest: [u64; 30],
 }
-
-const _: () = assert!(size_of::<tenon_py_borrowed>() == 304);
-const _: () = assert!(core::mem::offset_of!(tenon_py_borrowed, holds) == 80);
 
 pub const TENON_PY_WRITE: u32 = 1;
 pub const TENON_PY_C_CONTIGUOUS: u32 = 1 << 1;
@@ -151,6 +144,15 @@ pub const TENON_PY_ANY_DEVICE: u32 = 1 << 3;
 
 #[cfg(feature = "python")]
 unsafe extern "C" {
+    pub static tenon_rs_free_threaded: bool;
+    pub fn tenon_rs_peek(
+        object: *mut c_void,
+        flags: u32,
+        dtype: tenon_dtype,
+        ndim: i32,
+        shape: *mut i64,
+    ) -> *mut c_void;
+    pub fn tenon_rs_own(blob: *const tenon_blob, to: c_int) -> *mut c_void;
     pub fn tenon_py_borrow(object: *mut c_void, flags: u32, out: *mut tenon_py_borrowed) -> c_int;
     pub fn tenon_py_unborrow(borrowed: *mut tenon_py_borrowed);
     pub fn tenon_py_import(object: *mut c_void, flags: u32) -> *mut tenon_tensor;

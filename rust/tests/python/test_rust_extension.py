@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import sys
+import threading
 
 import numpy
 import pytest
@@ -51,7 +52,7 @@ def test_written_arrays(extension):
 
 def test_arrays_that_overlap(extension):
     x = f32(1, 2, 3, 4)
-    message = "overlaps another array of the call, and one of them is written to"
+    message = "overlaps another array that is borrowed, and one of them is written to"
     for other in x, x[1:], x[::-1], memoryview(x):
         with pytest.raises((ValueError, TypeError), match=message):
             extension.add_to(x, other)
@@ -59,6 +60,75 @@ def test_arrays_that_overlap(extension):
     assert x.tolist() == [4, 6, 3, 4]
     # A borrow that failed is not alive.
     extension.add_to(x, f32(1, 1, 1, 1))
+
+
+def on_a_thread(function, *arguments):
+    """The exception of a call on another thread."""
+    caught = []
+
+    def run():
+        try:
+            function(*arguments)
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return caught
+
+
+def test_borrows_of_other_threads(extension):
+    x = f32(1, 2)
+    caught = []
+    extension.call_while_written(x, lambda: caught.extend(on_a_thread(extension.touch, x)))
+    extension.call_while_read(x, lambda: caught.extend(on_a_thread(extension.add_to, x, f32(1, 1))))
+    assert [type(error) for error in caught] == [ValueError, ValueError]
+    extension.call_while_read(x, lambda: caught.extend(on_a_thread(extension.touch, x)))
+    assert len(caught) == 2 and x.tolist() == [5, 2]
+
+
+def test_many_borrows_in_any_order(extension):
+    arrays = [numpy.ones(i % 3, "float32") for i in range(1001)]
+    assert extension.lengths(arrays) == sum(map(len, arrays))
+    assert extension.lengths([numpy.ones(2, "float32")] * 300) == 600
+    extension.add_to(arrays[1], f32(1))  # none of them is borrowed any more
+
+
+def test_a_tensor_beside_an_array_that_is_written_to(extension):
+    x = f32(1, 2)
+    with pytest.raises(ValueError, match="overlaps another array"):
+        extension.read_then_write(x, x)
+    assert extension.read_then_write(f32(1), x) == 2 and x.tolist() == [2, 2]
+    assert extension.write_then_read(x, x) is None
+    assert extension.write_then_read(x, f32(1)) == 5
+    extension.add_to(x, f32(1, 1))
+
+
+def test_a_producer_is_asked_once(extension):
+    asked = []
+
+    class Producer:
+        def __dlpack__(self, **options):
+            asked.append(options)
+            return numpy.ones(3, "float32").__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    assert extension.touch(Producer()) == 3 and len(asked) == 1
+    capsule = numpy.ones(4, "float32").__dlpack__()
+    assert extension.touch(capsule) == 4
+
+
+def test_a_vec_is_released_with_its_array(extension):
+    made = extension.make_numpy(3)
+    assert made.flags.writeable and not made.flags.owndata and made.tolist() == [0, 1, 2]
+    view = made[1:]
+    del made
+    assert view.tolist() == [1, 2]
+    for _ in range(1000):
+        extension.make_numpy(100_000)  # 400 MB if they were not released
 
 
 def test_refusals(extension):
@@ -74,6 +144,11 @@ def test_refusals(extension):
         extension.add_to(x, f32(1, 2))
     with pytest.raises(ValueError, match="not aligned"):
         extension.touch(numpy.zeros(9, "uint8")[1:].view("float32"))
+
+
+def test_the_layout_of_a_tensor(extension):
+    assert extension.layout(numpy.zeros((4, 6))[:, ::2]) == ([4, 3], [6, 2], "f64")
+    assert extension.layout(numpy.int8(3).reshape(())) == ([], [], "i8")
 
 
 def test_the_same_object(extension):

@@ -43,6 +43,56 @@ fn add_to(mut x: ArrayMut<'_, f32, 1>, y: Array<'_, f32, 1>) {
     }
 }
 
+/// Calls Python while the elements are borrowed.
+#[pyfunction]
+fn call_while_written(mut x: ArrayMut<'_, f32, 1>, f: &Bound<'_, PyAny>) -> PyResult<f32> {
+    if let Some(x) = x.as_mut_slice() {
+        x[0] = 5.0;
+        f.call0()?;
+        return Ok(x[0]);
+    }
+    Ok(0.0)
+}
+
+#[pyfunction]
+fn call_while_read(_x: Array<'_, f32, 1>, f: &Bound<'_, PyAny>) -> PyResult<()> {
+    f.call0().map(|_| ())
+}
+
+/// Arrays that end in an order of their own.
+#[pyfunction]
+fn lengths(xs: Vec<Array<'_, f32, 1>>) -> usize {
+    let (mut even, mut odd) = (Vec::new(), Vec::new());
+    for (i, x) in xs.into_iter().enumerate() {
+        if i % 2 == 0 { even.push(x) } else { odd.push(x) }
+    }
+    let lengths = even.iter().chain(&odd).map(|x| x.len()).sum();
+    drop(even);
+    lengths
+}
+
+/// Reads a tensor, and then another argument that is written to. 0: the tensor cannot be read.
+#[pyfunction]
+fn read_then_write(t: Tensor, x: &Bound<'_, PyAny>) -> PyResult<f32> {
+    let Some(cells) = t.cells::<f32, 1>() else { return Ok(0.0) };
+    let before = cells.at([0]);
+    let mut x: ArrayMut<'_, f32, 1> = x.extract()?;
+    x[[0]] += 1.0;
+    Ok(before + cells.at([0]))
+}
+
+#[pyfunction]
+fn write_then_read(mut x: ArrayMut<'_, f32, 1>, t: Tensor) -> Option<f32> {
+    let slice = x.as_mut_slice()?;
+    slice[0] += 1.0;
+    t.cells::<f32, 1>().map(|cells| cells.at([0]) + slice[0])
+}
+
+#[pyfunction]
+fn layout(t: Tensor) -> (Vec<i64>, Vec<i64>, String) {
+    (t.shape().to_vec(), t.strides().to_vec(), t.dtype().to_string())
+}
+
 #[pyfunction]
 fn same(t: Tensor) -> Tensor {
     t
@@ -68,11 +118,18 @@ fn make(py: Python<'_>, n: usize, framework: &str) -> PyResult<Py<PyAny>> {
         _ => Framework::Tensor,
     };
     let elements = (0..n).map(|i| i as f32).collect::<Vec<_>>();
-    let tensor = match framework {
-        Framework::Jax => Tensor::copy_of(&elements, [n])?,
-        _ => Tensor::from_vec(elements, [n])?,
+    let array = match framework {
+        Framework::Jax => Tensor::copy_of(&elements, [n])?.to(py, framework),
+        Framework::Torch => Tensor::from_vec(elements, [n])?.to(py, framework),
+        _ => framework.array(py, elements, [n]),
     };
-    Ok(tensor.to(py, framework)?.unbind())
+    Ok(array?.unbind())
+}
+
+/// A vector of Rust as a NumPy array.
+#[pyfunction]
+fn make_numpy(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
+    Framework::Numpy.array(py, (0..n).map(|i| i as f32).collect(), [n])
 }
 
 #[cfg(feature = "torch")]
@@ -94,5 +151,12 @@ fn rust_extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(add_to, module)?)?;
     module.add_function(wrap_pyfunction!(same, module)?)?;
     module.add_function(wrap_pyfunction!(sum_elsewhere, module)?)?;
+    module.add_function(wrap_pyfunction!(make_numpy, module)?)?;
+    module.add_function(wrap_pyfunction!(call_while_written, module)?)?;
+    module.add_function(wrap_pyfunction!(call_while_read, module)?)?;
+    module.add_function(wrap_pyfunction!(layout, module)?)?;
+    module.add_function(wrap_pyfunction!(lengths, module)?)?;
+    module.add_function(wrap_pyfunction!(read_then_write, module)?)?;
+    module.add_function(wrap_pyfunction!(write_then_read, module)?)?;
     module.add_function(wrap_pyfunction!(make, module)?)
 }
