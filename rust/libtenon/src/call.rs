@@ -161,6 +161,14 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    pub(crate) fn new(raw: RawCall) -> Self {
+        Call { raw, life: PhantomData }
+    }
+
+    pub(crate) fn raw(&self) -> RawCall {
+        self.raw
+    }
+
     /// The size of a dimension of the signature. -1 if only arguments that were not given have it.
     pub fn dim(&self, name: &str) -> Result<i64> {
         let index = self.find(2, name)?;
@@ -173,7 +181,7 @@ impl Call<'_> {
         Ok(unsafe { *self.raw.get().types.add(index) })
     }
 
-    fn find(&self, what: u32, name: &str) -> Result<usize> {
+    pub(crate) fn find(&self, what: u32, name: &str) -> Result<usize> {
         let find = self.raw.host().find.ok_or_else(|| Error::failed("this host has no access by name"))?;
         let index = unsafe { find(self.raw.0, what, name.as_ptr().cast(), name.len()) };
         usize::try_from(index).map_err(|_| Error::failed(format!("its signature has no '{name}'")))

@@ -43,6 +43,16 @@ pub enum Form {
     /// A returned reference to `Kept` or `Shared`.
     Shown,
     Callback,
+    Batch,
+    BatchOut,
+    State,
+}
+
+impl Form {
+    /// Whether it stands for no argument of the signature.
+    pub(crate) const fn is_outside(self) -> bool {
+        matches!(self, Form::Context | Form::State)
+    }
 }
 
 /// The description of a Rust type.
@@ -181,7 +191,7 @@ pub(crate) const fn find_types(s: &Signature, params: &[Type], returned: &[Type]
     let mut types = [Dtype::NONE; MAX_VARIABLES];
     let (mut i, mut at) = (0, 0);
     while i < params.len() {
-        if !matches!(params[i].form, Form::Context) {
+        if !params[i].form.is_outside() {
             note_type(&mut types, slot_at(s, at), &params[i]);
             at += 1;
         }
@@ -226,7 +236,7 @@ pub(crate) const fn check(text: &'static str, s: &Signature, params: &[Type], re
     let types = find_types(s, params, returned);
     let (mut i, mut at) = (0, 0);
     while i < params.len() {
-        if !matches!(params[i].form, Form::Context) {
+        if !params[i].form.is_outside() {
             let Some(slot) = slot_at(s, at) else {
                 m.begin(text, s);
                 m.push("the Rust function has more parameters than its signature has arguments and results");
@@ -349,6 +359,15 @@ const fn find_dtype_fault(slot: &Slot, found: &Type, types: &Types) -> &'static 
     if found.rank >= 0 && found.rank != slot.rank {
         return "the number of dimensions is another one";
     }
+    if slot.batch != matches!(found.form, Form::Batch | Form::BatchOut)
+        && !matches!(found.form, Form::Out | Form::SliceMut)
+    {
+        return if slot.batch {
+            "it has a batch, so take a `Batch` or a `BatchOut` of its items"
+        } else {
+            "it has no batch ('**b')"
+        };
+    }
     if slot.device {
         return "the memory may be on a device, so take an `AnyTensor`";
     }
@@ -408,6 +427,7 @@ const fn find_fault(text: &'static str, slot: &Slot, found: &Type, types: &Types
                     | Form::Kept
                     | Form::Any
                     | Form::AnyMut
+                    | Form::Batch
             );
             return if fits { find_tensor_fault(slot, found, types) } else { KIND_FAULT };
         }
@@ -516,6 +536,7 @@ const fn find_out_fault(slot: &Slot, found: &Type, types: &Types) -> &'static st
             }
             Form::AnyMut if !slot.open => "",
             Form::CellsMut if !slot.open => find_dtype_fault(slot, found, types),
+            Form::BatchOut if !slot.open => find_dtype_fault(slot, found, types),
             Form::Open if !slot.open => "the host allocates it, so take an `Out`",
             Form::Out | Form::SliceMut | Form::Open => find_dtype_fault(slot, found, types),
             _ => "take an `Out<T>`",
@@ -601,20 +622,34 @@ const fn check_references(m: &mut Message, text: &'static str, s: &Signature, pa
     }
     i = 0;
     while i < params.len() {
-        if !matches!(params[i].form, Form::Context) {
+        if !params[i].form.is_outside() {
             if let Some(slot) = slot_at(s, at) {
                 let reference = matches!(
                     params[i].form,
-                    Form::Slice | Form::SliceMut | Form::View | Form::ViewMut | Form::List | Form::ListMut
+                    Form::Slice
+                        | Form::SliceMut
+                        | Form::View
+                        | Form::ViewMut
+                        | Form::List
+                        | Form::ListMut
+                        | Form::Batch
                 ) && matches!(slot.kind, Kind::Tensor | Kind::Tensors);
-                let exclusive =
-                    matches!(params[i].form, Form::Out | Form::OutList | Form::Open | Form::OpenList);
+                let exclusive = matches!(
+                    params[i].form,
+                    Form::Out | Form::OutList | Form::Open | Form::OpenList | Form::BatchOut
+                );
                 if (reference || (exclusive && (slot.alias || slot.inplace.length > 0)))
                     && (any || slot.inplace.length > 0 || is_target(text, s, slot))
                 {
                     let fault = "it may share memory with another tensor of the call ('alias' or 'inplace'), so take \
                                  `Cells` or `CellsMut`";
                     report(m, text, s, slot, &params[i], i, at >= s.nparams, fault);
+                    return;
+                }
+                if matches!(slot.kind, Kind::Bytes) && calls {
+                    let fault =
+                        "the callback may change the bytes, so let the argument be 'u8[n]', and take `Cells`";
+                    report(m, text, s, slot, &params[i], i, false, fault);
                     return;
                 }
                 if reference && calls {

@@ -8,6 +8,7 @@ use crate::check::{self, Form, Message, Type, Types};
 use crate::error::Result;
 use crate::results::{Return, Targets};
 use crate::signature::{self, Signature};
+use crate::state::StateFns;
 
 /// Where a parameter gets its value from.
 #[doc(hidden)]
@@ -15,6 +16,8 @@ use crate::signature::{self, Signature};
 pub struct Place {
     pub(crate) result: bool,
     pub(crate) index: usize,
+    /// Its position among the tensors that have the batch.
+    pub(crate) batch: usize,
 }
 
 /// A type that can be a parameter of a function.
@@ -117,10 +120,21 @@ const fn owned(s: &Signature) -> u32 {
     bits
 }
 
+/// For each argument and result, how many before it have the batch.
+const fn batches(s: &Signature) -> [usize; signature::MAX_PARAMETERS + signature::MAX_RESULTS + 1] {
+    let (mut before, mut i) = ([0; signature::MAX_PARAMETERS + signature::MAX_RESULTS + 1], 0);
+    while i < s.nparams + s.nresults {
+        let slot = if i < s.nparams { &s.params[i] } else { &s.results[i - s.nparams] };
+        before[i + 1] = before[i] + slot.batch as usize;
+        i += 1;
+    }
+    before
+}
+
 /// Refuses an object that is passed twice if one of the references to it is exclusive.
 #[cold]
 unsafe fn refuse_aliases(call: RawCall, types: &[Type]) -> Result<(), Failed> {
-    let objects = types.iter().filter(|t| t.form != Form::Context).enumerate();
+    let objects = types.iter().filter(|t| !t.form.is_outside()).enumerate();
     let objects: Vec<_> = objects.filter(|(_, t)| matches!(t.form, Form::Object | Form::ObjectMut)).collect();
     for (k, (i, one)) in objects.iter().enumerate() {
         for (j, other) in &objects[..k] {
@@ -172,15 +186,17 @@ macro_rules! functions {
                     unsafe { refuse_aliases(call, <($($name,)*) as Params>::TYPES)? };
                 }
                 let nparams = const { Sig::PARSED.nparams };
+                let batches = const { batches(&Sig::PARSED) };
                 let mut at = 0;
                 // Parameters after the last argument are results.
                 let mut next = |form: Form| {
+                    let batch = batches[at];
                     let place = if at < nparams {
-                        Place { result: false, index: at }
+                        Place { result: false, index: at, batch }
                     } else {
-                        Place { result: true, index: at - nparams }
+                        Place { result: true, index: at - nparams, batch }
                     };
-                    at += (form != Form::Context) as usize;
+                    at += !form.is_outside() as usize;
                     place
                 };
                 $(let $name = (next($name::TYPE.form), <$name::Slot>::default());)*
@@ -224,6 +240,19 @@ unsafe extern "C" fn trampoline<S: Text, F: Invoke<Args, R>, Args, R>(call: *mut
 pub struct Instance {
     types: Types,
     call: CallFn,
+}
+
+impl Instance {
+    const fn has_no_types(&self) -> bool {
+        let mut i = 0;
+        while i < self.types.len() {
+            if self.types[i].bits != 0 {
+                return false;
+            }
+            i += 1;
+        }
+        true
+    }
 }
 
 /// Compares a function with its signature.
@@ -276,16 +305,18 @@ pub const fn entry(
     text: &'static str,
     doc: &'static [u8],
     table: &'static &'static [Instance],
+    shape: Option<CallFn>,
     flags: u64,
 ) -> abi::Function {
     assert!(text.as_bytes()[text.len() - 1] == 0);
-    let single = table.len() == 1;
+    // A dtype variable may have a dtype without an instance.
+    let single = table.len() == 1 && table[0].has_no_types();
     let doc = if doc.len() > 1 { doc.as_ptr().cast() } else { std::ptr::null() };
     abi::Function {
         signature: text.as_ptr().cast(),
         doc,
         call: Some(if single { table[0].call } else { dispatch }),
-        shape: None,
+        shape,
         data: std::ptr::from_ref(table).cast::<c_void>(),
         flags,
         reserved: [0, 0],
@@ -314,6 +345,7 @@ pub const fn module(
     doc: &'static [u8],
     version: &'static str,
     functions: &'static [abi::Function],
+    state: Option<StateFns>,
 ) -> abi::Module {
     abi::Module {
         magic: abi::MAGIC,
@@ -326,8 +358,14 @@ pub const fn module(
         name: name.as_ptr().cast(),
         doc: if doc.len() > 1 { doc.as_ptr().cast() } else { std::ptr::null() },
         version: version.as_ptr().cast(),
-        load: None,
-        unload: None,
+        load: match &state {
+            Some(state) => Some(state.load),
+            None => None,
+        },
+        unload: match &state {
+            Some(state) => Some(state.unload),
+            None => None,
+        },
         flags: 0,
     }
 }

@@ -51,6 +51,7 @@
 //! | `f32[n, d] rw` | [`ViewMut<f32, 2>`](ViewMut), or [`CellsMut<f32, 2>`](CellsMut) |
 //! | `f32[n] keep` | [`Kept<f32>`](Kept) |
 //! | `f32[n] cuda`, `any[n]`, `f32[n] unaligned` | [`AnyTensor`], [`AnyTensorMut`] |
+//! | `f32[**b, n]` | [`Batch<f32, 1>`](Batch), and [`BatchOut`] as a result |
 //! | `T[n] … where T = f32\|f64` | a generic function |
 //! | `[f32[n, d]]`, with `rw` | [`List<f32, 2>`](List), [`ListMut<f32, 2>`](ListMut) |
 //! | `callable('(x: float) -> float')` | [`Callback<(f64,), f64>`](Callback) |
@@ -82,12 +83,14 @@
 
 extern crate self as tenon;
 
-/// The examples of the page are compiled with the others.
+/// The examples of the pages are compiled with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust.md")]
-mod page {}
+#[doc = include_str!("../README.md")]
+mod pages {}
 
 pub mod abi;
+mod batches;
 mod call;
 mod callbacks;
 mod check;
@@ -103,12 +106,15 @@ mod outs;
 #[cfg(feature = "pyo3")]
 pub mod python;
 mod results;
+mod shapes;
 mod signature;
+mod state;
 mod tensors;
 #[cfg(feature = "torch")]
 pub mod torch;
 mod values;
 
+pub use batches::{Batch, BatchElements, BatchInputs, BatchOut};
 pub use call::Call;
 pub use callbacks::{Callback, CallbackArgument, CallbackArguments, CallbackResult};
 pub use dtype::{Bf16, Bool, Complex, Device, Dtype, Element, F16};
@@ -118,6 +124,8 @@ pub use kept::{Kept, Shared};
 pub use objects::Class;
 pub use outs::{Open, OpenList, Out};
 pub use results::{Owned, ResultValue, Return};
+pub use shapes::Shapes;
+pub use state::State;
 pub use tenon_macros::module;
 pub use tensors::{AnyTensor, AnyTensorMut, Cells, CellsMut, List, ListMut, OutList, View, ViewMut};
 pub use values::Strs;
@@ -132,6 +140,8 @@ pub mod __private {
     };
     pub use crate::objects::{give_object, returned_object_type};
     pub use crate::results::{Target, give_integer};
+    pub use crate::shapes::shape_of;
+    pub use crate::state::state_of;
     pub use crate::values::{Choices, choice_type, read_choice};
 
     /// Stops the compiler with a message, at the place of the caller.

@@ -37,11 +37,13 @@
 /// ```
 ///
 /// The flags after a signature are `release_lock`, `keep_lock`, `no_grad_check` and `capturable`; `class Name, concurrent;` is a
-/// class of which calls on one object may run at the same time. `const "LEAF = 16";` is a constant. `private` leaves out the symbol that makes the library loadable.
+/// class of which calls on one object may run at the same time. `const "LEAF = 16";` is a constant. `shape = function` after a
+/// signature names its [shape function](crate::Shapes), and `state function;` the function that makes the
+/// [state](crate::State) of the library. `private` leaves out the symbol that makes the library loadable.
 #[macro_export]
 macro_rules! export {
     ($(#[doc = $doc:expr])* mod $name:ident; $($rest:tt)*) => {
-        $crate::__table! { $name [$($doc)*] [] $($rest)* }
+        $crate::__table! { $name [[$($doc)*] []] [] $($rest)* }
         const _: () = {
             #[unsafe(no_mangle)]
             pub extern "C" fn tenon_module_v1() -> *const $crate::abi::Module {
@@ -50,7 +52,7 @@ macro_rules! export {
         };
     };
     ($(#[doc = $doc:expr])* private mod $name:ident; $($rest:tt)*) => {
-        $crate::__table! { $name [$($doc)*] [] $($rest)* }
+        $crate::__table! { $name [[$($doc)*] []] [] $($rest)* }
     };
 }
 
@@ -58,7 +60,7 @@ macro_rules! export {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __table {
-    ($name:ident [$($doc:expr)*] [$($entry:expr,)*]) => {
+    ($name:ident [[$($doc:expr)*] [$($state:path)?]] [$($entry:expr,)*]) => {
         /// The table of the library.
         #[doc(hidden)]
         pub static TENON: $crate::abi::Module = {
@@ -68,6 +70,7 @@ macro_rules! __table {
                 $crate::__doc!($($doc)*),
                 concat!(env!("CARGO_PKG_VERSION"), "\0"),
                 FUNCTIONS,
+                $crate::__state!($($state)?),
             )
         };
     };
@@ -83,7 +86,7 @@ macro_rules! __table {
         },] $($rest)* }
     };
     ($name:ident $docs:tt $entries:tt
-     $(#[doc = $doc:expr])* fn $($function:path),+ = $text:literal $(, $flag:ident)*; $($rest:tt)*) => {
+     $(#[doc = $doc:expr])* fn $($function:path),+ = $text:literal $(, $flag:ident $(= $shape:path)?)*; $($rest:tt)*) => {
         $(const _: () = {
             struct Text;
             impl $crate::__private::Text for Text {
@@ -92,8 +95,11 @@ macro_rules! __table {
             $crate::__private::report($crate::__private::check::<Text, _, _, _>(&$function))
         };)+
         $crate::__table! {
-            $name $docs $entries $(#[doc = $doc])* @ fn $($function),+ = $text $(, $flag)*; $($rest)*
+            $name $docs $entries $(#[doc = $doc])* @ fn $($function),+ = $text $(, $flag $(= $shape)?)*; $($rest)*
         }
+    };
+    ($name:ident [$docs:tt []] $entries:tt $(#[doc = $doc:expr])* state $state:path; $($rest:tt)*) => {
+        $crate::__table! { $name [$docs [$state]] $entries $($rest)* }
     };
     ($name:ident $docs:tt [$($entry:expr,)*] $(#[doc = $doc:expr])* const $text:literal; $($rest:tt)*) => {
         $crate::__table! { $name $docs [$($entry,)* {
@@ -102,7 +108,7 @@ macro_rules! __table {
     };
     // A function that was compared with its signature.
     ($name:ident $docs:tt [$($entry:expr,)*]
-     $(#[doc = $doc:expr])* @ fn $($function:path),+ = $text:literal $(, $flag:ident)*; $($rest:tt)*) => {
+     $(#[doc = $doc:expr])* @ fn $($function:path),+ = $text:literal $(, $flag:ident $(= $shape:path)?)*; $($rest:tt)*) => {
         $crate::__table! { $name $docs [$($entry,)* {
             struct Text;
             impl $crate::__private::Text for Text {
@@ -114,6 +120,7 @@ macro_rules! __table {
                 concat!($text, "\0"),
                 $crate::__doc!($($doc)*),
                 &INSTANCES,
+                $crate::__shape!(Text $(, $flag $(= $shape)?)*),
                 0 $(| $crate::__flag!($flag))*,
             )
         },] $($rest)* }
@@ -132,7 +139,36 @@ macro_rules! __doc {
 
 #[doc(hidden)]
 #[macro_export]
+macro_rules! __state {
+    () => {
+        None
+    };
+    ($state:path) => {
+        Some($crate::__private::state_of(&$state))
+    };
+}
+
+/// The shape function among the flags, if there is one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __shape {
+    ($text:ident) => {
+        None
+    };
+    ($text:ident, shape = $shape:path $(, $($rest:tt)*)?) => {
+        Some($crate::__private::shape_of::<$text, _, _>(&$shape))
+    };
+    ($text:ident, $flag:ident $(, $($rest:tt)*)?) => {
+        $crate::__shape!($text $(, $($rest)*)?)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
 macro_rules! __flag {
+    (shape) => {
+        0
+    };
     (release_lock) => {
         $crate::abi::flag::RELEASE_LOCK
     };

@@ -20,6 +20,16 @@ pub struct Written {
     length: Cell<usize>,
 }
 
+impl Written {
+    pub(crate) fn begin(&self, length: usize) {
+        self.length.set(length);
+    }
+
+    pub(crate) fn fill(&self) {
+        self.filled.set(self.length.get());
+    }
+}
+
 /// A result that the host has allocated, in C order, and not filled: it is written from the first element to the last. The call
 /// fails if the function does not fill it.
 ///
@@ -167,7 +177,7 @@ impl<'a, T: Element> Out<'a, T> {
 
 /// The call fails if a result is not full.
 #[inline(always)]
-unsafe fn finish(call: RawCall, place: Place, written: &Written) -> Result<(), Failed> {
+pub(crate) unsafe fn finish(call: RawCall, place: Place, written: &Written) -> Result<(), Failed> {
     if written.filled.get() == written.length.get() {
         return Ok(());
     }
@@ -212,8 +222,19 @@ pub struct Open<'a, T, const D: usize> {
 }
 
 impl<'a, T: Element, const D: usize> Open<'a, T, D> {
-    /// Allocates the result.
+    /// Allocates the result. If the function has a shape function, it has done so, with this shape.
     pub fn alloc(self, shape: [usize; D]) -> Result<Out<'a, T>> {
+        let result = unsafe { &*self.call.result(self.place.index) };
+        if result.flags & abi::VALUE_UNSET == 0 && unsafe { !result.payload.view.is_null() } {
+            let view = unsafe { &*result.payload.view };
+            let made: Vec<_> =
+                (0..view.ndim as usize).map(|i| unsafe { *view.shape.add(i) } as usize).collect();
+            if made != shape || view.dtype != T::DTYPE {
+                let message = format!("its shape function returns {made:?}, and its code makes {shape:?}");
+                return Err(Error::failed(message));
+            }
+            return Ok(unsafe { Out::new(self.call, self.place, view, self.written) });
+        }
         let view = alloc(self.call, self.call.host().result_alloc, self.place.index, T::DTYPE, &shape)?;
         Ok(unsafe { Out::new(self.call, self.place, view, self.written) })
     }

@@ -129,7 +129,7 @@ unsafe impl<R: Return, E: Display + 'static> Return for std::result::Result<R, E
 }
 
 #[cold]
-fn give_error<E: Display + 'static>(call: RawCall, error: E) -> Failed {
+pub(crate) fn give_error<E: Display + 'static>(call: RawCall, error: E) -> Failed {
     let failed = call.fail(status_of(&error), &describe_error(&error));
     drop_quietly(error);
     failed

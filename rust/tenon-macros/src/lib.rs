@@ -10,6 +10,8 @@ use tokens::{Cursor, error, is_ident, parse, text_of};
 ///
 /// - `#[function("signature")]` before a function or a method exports it. Flags follow the signature: `release_lock`, `keep_lock`,
 ///   `no_grad_check`, `capturable`.
+/// - `shape = function` among the flags names the shape function, which takes `Shapes`.
+/// - `#[state]` before a function that returns a `Result` makes what it returns the state of the library, a `State` parameter.
 /// - `#[class]` before a struct makes it a class; `#[class(concurrent)]` one whose calls on one object run at the same time.
 ///
 /// Doc comments become the documentation in Python. `#[tenon::module(private)]` leaves out the symbol that makes the library
@@ -24,7 +26,7 @@ struct Entry {
     docs: Vec<Literal>,
     /// `fn path, path = "signature"`, or `class Name`.
     what: TokenStream,
-    flags: Vec<Ident>,
+    flags: Vec<TokenStream>,
 }
 
 struct Module {
@@ -83,7 +85,8 @@ fn table(name: &Ident, docs: Vec<Literal>, entries: Vec<Entry>, private: bool) -
         push_docs(&mut inside, entry.docs);
         inside.extend(entry.what);
         for flag in entry.flags {
-            inside.extend([TokenTree::Punct(Punct::new(',', Spacing::Alone)), TokenTree::Ident(flag)]);
+            inside.extend([TokenTree::Punct(Punct::new(',', Spacing::Alone))]);
+            inside.extend(flag);
         }
         inside.extend([TokenTree::Punct(Punct::new(';', Spacing::Alone))]);
     }
@@ -95,13 +98,14 @@ fn table(name: &Ident, docs: Vec<Literal>, entries: Vec<Entry>, private: bool) -
 /// What the attributes of an item say.
 struct Attributes {
     docs: Vec<Literal>,
-    function: Option<(Literal, Vec<Ident>)>,
-    class: Option<(Span, Vec<Ident>)>,
+    function: Option<(Literal, Vec<TokenStream>)>,
+    class: Option<(Span, Vec<TokenStream>)>,
+    state: Option<Span>,
 }
 
 /// Reads the attributes before an item. Those of other macros are copied to `out`.
 fn attributes(cursor: &mut Cursor, out: &mut TokenStream) -> Expanded<Attributes> {
-    let mut found = Attributes { docs: Vec::new(), function: None, class: None };
+    let mut found = Attributes { docs: Vec::new(), function: None, class: None, state: None };
     while cursor.is_next_punct('#') {
         let hash = cursor.next();
         if cursor.is_next_punct('!') {
@@ -133,6 +137,10 @@ fn attributes(cursor: &mut Cursor, out: &mut TokenStream) -> Expanded<Attributes
                 found.class = Some((name.span(), flags));
                 continue;
             }
+            "state" => {
+                found.state = Some(name.span());
+                continue;
+            }
             "doc" => {
                 inside.next();
                 if let Some(TokenTree::Literal(text)) = inside.next() {
@@ -146,7 +154,7 @@ fn attributes(cursor: &mut Cursor, out: &mut TokenStream) -> Expanded<Attributes
     Ok(found)
 }
 
-fn function_attribute(name: &Ident, options: Option<TokenTree>) -> Expanded<(Literal, Vec<Ident>)> {
+fn function_attribute(name: &Ident, options: Option<TokenTree>) -> Expanded<(Literal, Vec<TokenStream>)> {
     let usage = "write the signature: #[function(\"name(x: f32[n]) -> float\")]";
     let Some(TokenTree::Group(group)) = options else {
         return Err(error(name.span(), usage));
@@ -161,19 +169,23 @@ fn function_attribute(name: &Ident, options: Option<TokenTree>) -> Expanded<(Lit
     }
 }
 
-fn flags(tokens: TokenStream) -> Expanded<Vec<Ident>> {
+/// Flags between commas; `shape = path` is one of them.
+fn flags(tokens: TokenStream) -> Expanded<Vec<TokenStream>> {
     let mut flags = Vec::new();
-    for token in tokens {
-        match token {
-            TokenTree::Ident(flag) => match flag.to_string().as_str() {
-                "release_lock" | "keep_lock" | "no_grad_check" | "capturable" | "concurrent" => {
-                    flags.push(flag)
-                }
-                _ => return Err(error(flag.span(), "unknown flag")),
-            },
-            TokenTree::Punct(punct) if punct.as_char() == ',' => {}
-            other => return Err(error(other.span(), "expected a flag")),
+    for flag in tokens::split(tokens, ',') {
+        let mut cursor = Cursor::new(flag.clone());
+        let name = match cursor.next() {
+            Some(TokenTree::Ident(name)) => name,
+            Some(other) => return Err(error(other.span(), "expected a flag")),
+            None => continue,
+        };
+        match (name.to_string().as_str(), cursor.is_next_punct('=')) {
+            ("shape", true) => {}
+            ("shape", false) => return Err(error(name.span(), "write the function: shape = name")),
+            ("release_lock" | "keep_lock" | "no_grad_check" | "capturable" | "concurrent", false) => {}
+            _ => return Err(error(name.span(), "unknown flag")),
         }
+        flags.push(flag);
     }
     Ok(flags)
 }
@@ -188,6 +200,8 @@ fn items(module: &mut Module, tokens: TokenStream, owner: Option<&TokenStream>) 
             function(module, &mut cursor, &mut out, owner, found.docs, text, flags)?;
         } else if let Some((span, flags)) = found.class {
             class(module, &mut cursor, &mut out, found.docs, span, flags)?;
+        } else if let Some(span) = found.state {
+            state(module, &mut cursor, &mut out, span)?;
         } else {
             item(module, &mut cursor, &mut out, owner)?;
         }
@@ -251,7 +265,7 @@ fn class(
     out: &mut TokenStream,
     docs: Vec<Literal>,
     span: Span,
-    flags: Vec<Ident>,
+    flags: Vec<TokenStream>,
 ) -> Expanded<()> {
     while let Some(token) = cursor.next() {
         let is_struct = is_ident(&token, "struct") || is_ident(&token, "enum");
@@ -267,6 +281,24 @@ fn class(
     Err(error(span, "#[class] is for a struct or an enum"))
 }
 
+/// The function that makes the state of the library.
+fn state(module: &mut Module, cursor: &mut Cursor, out: &mut TokenStream, span: Span) -> Expanded<()> {
+    while !cursor.is_next_ident("fn") {
+        match cursor.next() {
+            Some(token) => out.extend([token]),
+            None => return Err(error(span, "#[state] is for a function")),
+        }
+    }
+    out.extend(cursor.next());
+    let Some(TokenTree::Ident(name)) = cursor.peek() else {
+        return Err(error(span, "expected the name of the function"));
+    };
+    let mut what = parse("state", span);
+    what.extend([TokenTree::Ident(name.clone())]);
+    module.entries.push(Entry { docs: Vec::new(), what, flags: Vec::new() });
+    item(module, cursor, out, Some(&TokenStream::new()))
+}
+
 fn function(
     module: &mut Module,
     cursor: &mut Cursor,
@@ -274,7 +306,7 @@ fn function(
     owner: Option<&TokenStream>,
     docs: Vec<Literal>,
     text: Literal,
-    flags: Vec<Ident>,
+    flags: Vec<TokenStream>,
 ) -> Expanded<()> {
     while !cursor.is_next_ident("fn") {
         match cursor.next() {

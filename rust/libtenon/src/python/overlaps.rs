@@ -28,7 +28,7 @@ struct Borrows {
     ended: usize,
 }
 
-/// The borrows of all threads. The interpreter lock guards them, and a lock of their own if there is none.
+/// The borrows of all threads. They are guarded by the interpreter lock, or without one by a lock of their own.
 struct Table {
     lock: AtomicBool,
     borrows: UnsafeCell<Borrows>,

@@ -76,8 +76,10 @@ pub struct Slot {
     pub memory: Memory,
     /// May be in memory that the CPU cannot read.
     pub device: bool,
-    /// -1: any number of dimensions.
+    /// -1: any number of dimensions. Of a batch: those of an item.
     pub rank: i32,
+    /// Its first dimensions are a batch, `**b`.
+    pub batch: bool,
     pub dtype: Dtype,
     /// The index of the dtype variable, or -1.
     pub variable: i32,
@@ -108,6 +110,7 @@ impl Slot {
         memory: Memory::Host,
         device: false,
         rank: 0,
+        batch: false,
         dtype: Dtype::NONE,
         variable: -1,
         class: Span::EMPTY,

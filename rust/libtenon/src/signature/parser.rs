@@ -405,7 +405,10 @@ impl Parser {
                 b'(' => depth += 1,
                 b')' => depth -= 1,
                 b'?' if result => slot.open = true,
-                b'*' if empty => starred = true,
+                b'*' if empty => {
+                    starred = true;
+                    slot.batch |= self.r.peek(1) == b'*';
+                }
                 b',' | b']' if depth == 0 => {
                     if empty {
                         return self.r.fail(self.r.at, "expected a dimension");
@@ -425,7 +428,9 @@ impl Parser {
             empty = false;
             self.r.at += 1;
         }
-        if starred {
+        if slot.batch {
+            slot.rank -= 1;
+        } else if starred {
             slot.rank = -1;
         }
         true

@@ -18,11 +18,13 @@ tenon::choices! {
 mod rust_kernels {
     use std::cell::Cell;
     use std::fmt;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     use super::Mode;
     use tenon::{
-        AnyTensor, AnyTensorMut, Bf16, Bool, Call, Callback, Cells, CellsMut, Complex, Dtype, Error, Kept,
-        List, ListMut, Open, OpenList, Out, OutList, Owned, Result, Shared, Strs, View, ViewMut,
+        AnyTensor, AnyTensorMut, Batch, BatchOut, Bf16, Bool, Call, Callback, Cells, CellsMut, Complex,
+        Dtype, Error, Kept, List, ListMut, Open, OpenList, Out, OutList, Owned, Result, Shapes, Shared,
+        State, Strs, View, ViewMut,
     };
 
     /// Returns a*x + y.
@@ -227,6 +229,64 @@ mod rust_kernels {
     #[function("area(width: float, height: float) -> float")]
     fn area_of_rectangle(width: f64, height: f64) -> f64 {
         width * height
+    }
+
+    /// A function for one of the dtypes of its signature.
+    #[function("doubles_only(x: T[n] c) -> float where T = f32|f64")]
+    fn doubles_only(x: &[f64]) -> f64 {
+        x.iter().sum()
+    }
+
+    // ------------------------------------------------------------------------------- batches, shape functions, the state
+
+    #[function("hypot(x: f64[**b], y: f64[**b]) -> f64[**b]")]
+    fn hypot(call: Call, x: Batch<f64>, y: Batch<f64>, z: BatchOut<f64>) -> Result<()> {
+        z.fill(call, 1000, (x, y), |(x, y)| x.hypot(y))
+    }
+
+    #[function("weighted(x: f32[**b, n], w: f64[**b]) -> f64[**b, n]")]
+    fn weighted(call: Call, x: Batch<f32, 1>, w: Batch<f64>, z: BatchOut<f64, 1>) -> Result<()> {
+        z.for_each(call, 100, (x, w), |(x, w), z| {
+            assert!(z.iter().all(|z| *z == 0.0) && w[[]] >= 0.0, "the weight is negative");
+            z.iter_mut().zip(x.iter()).for_each(|(z, x)| *z = f64::from(*x) * w[[]]);
+        })
+    }
+
+    #[function("unvisited(x: f64[**b]) -> f64[**b]")]
+    fn unvisited(_x: Batch<f64>, _z: BatchOut<f64>) {}
+
+    #[function("repeat(x: f64[n] c, k: int) -> f64[?]", shape = repeat_shape, keep_lock)]
+    fn repeat(x: &[f64], k: i64, z: Open<f64, 1>) -> Result<()> {
+        let length = if k == 7 { 1 } else { x.len() * k as usize }; // 7: not what the shape function says
+        z.alloc([length])?.write_all(x.iter().copied().cycle());
+        Ok(())
+    }
+
+    fn repeat_shape(arguments: Shapes) -> Result<Vec<Vec<usize>>> {
+        let k = arguments.int("k")?;
+        if k < 0 {
+            return Err(Error::invalid("k is negative"));
+        }
+        assert_eq!(arguments.shape("x")?, [arguments.dim("n")?]);
+        Ok(vec![vec![(arguments.dim("n")? * k) as usize]])
+    }
+
+    struct Calls(AtomicI64);
+
+    #[state]
+    fn load() -> Result<Calls> {
+        Ok(Calls(AtomicI64::new(100)))
+    }
+
+    #[function("count() -> int")]
+    fn count(calls: State<Calls>) -> i64 {
+        calls.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The module has no such state.
+    #[function("other_state() -> int")]
+    fn other_state(state: State<Box<i64>>) -> i64 {
+        **state
     }
 
     // -------------------------------------------------------------------------------------------------------- failures
