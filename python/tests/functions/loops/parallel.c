@@ -14,6 +14,9 @@ typedef struct loop {
     _Atomic int64_t done;
 } loop;
 
+static _Atomic int bodies; /* of rests() and waits(), which run now */
+static _Atomic bool woken;
+
 static void rest(void)
 {
     struct timespec pause = {0, 2000000};
@@ -94,8 +97,10 @@ static tenon_status wait_for_end(void *context, int64_t begin, int64_t end)
     loop *l = context;
     (void)begin;
     (void)end;
+    bodies++;
     for (int i = 0; i < 10000 && !tenon_cancelled(l->call); i++) /* 20 seconds */
         rest();
+    bodies--;
     return TENON_EFAILED;
 }
 
@@ -105,20 +110,37 @@ static tenon_status waits(tenon_call *call)
     return tenon_parallel_for(call, 100, 1, wait_for_end, &l);
 }
 
-static tenon_status rest_long(void *context, int64_t begin, int64_t end)
+static tenon_status rest_until_woken(void *context, int64_t begin, int64_t end)
 {
     (void)context;
     (void)begin;
     (void)end;
-    for (int i = 0; i < 50; i++)
+    bodies++;
+    while (!woken)
         rest();
+    bodies--;
     return TENON_OK;
 }
 
-/* 0.4 s on four threads. */
+/* Until wake() is called. */
 static tenon_status rests(tenon_call *call)
 {
-    return tenon_parallel_for(call, 16, 1, rest_long, NULL);
+    woken = false;
+    return tenon_parallel_for(call, 16, 1, rest_until_woken, NULL);
+}
+
+static tenon_status wake(tenon_call *call)
+{
+    (void)call;
+    woken = true;
+    return TENON_OK;
+}
+
+/* Whether a body of rests() or waits() runs. */
+static tenon_status busy(tenon_call *call)
+{
+    tenon_return_bool(call, 0, bodies > 0);
+    return TENON_OK;
 }
 
 static tenon_status sum_lengths(void *context, int64_t begin, int64_t end)
@@ -144,4 +166,6 @@ TENON_MODULE(parallel, NULL,
     TENON_FUNCTION("again()", again, NULL),
     TENON_FUNCTION_FLAGS("waits()", waits, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION_FLAGS("rests()", rests, NULL, TENON_RELEASE_LOCK),
+    TENON_FUNCTION_FLAGS("wake()", wake, NULL, TENON_RELEASE_LOCK),
+    TENON_FUNCTION_FLAGS("busy() -> bool", busy, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("total(n: int, grain: int) -> int", total, NULL))

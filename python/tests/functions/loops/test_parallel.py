@@ -8,7 +8,6 @@ import sys
 import tempfile
 import textwrap
 import threading
-import time
 
 import pytest
 from building import build, build_cpp, run_python, tenon
@@ -22,13 +21,17 @@ if sys.platform == "win32":
 
 # The beginning of a program: four threads of OpenMP, and only NumPy.
 BEGIN = """
-import os, sys
+import os, sys, threading, time
 os.environ["OMP_NUM_THREADS"] = "4"
 import numpy, tenon
 kernels = tenon.load(sys.argv[1])
 
 def loaded():
     return any("libgomp" in line or "libomp" in line for line in open("/proc/self/maps"))
+
+def wait_for_bodies():
+    while not kernels.busy():
+        time.sleep(0.001)
 
 def threads(n=64, grain=1):
     # How many there are, and whether the caller is one of them. On a busy machine a thread may come too late for a loop.
@@ -149,11 +152,11 @@ def test_exceptions():
 @needs_openmp
 def test_loops_of_other_python_threads_are_inline():
     code = """
-    import threading, time
     other = threading.Thread(target=kernels.rests)
     other.start()
-    time.sleep(0.05)
+    wait_for_bodies()
     print(*threads(), other.is_alive())
+    kernels.wake()
     other.join()
     print(threads()[0])
     """
@@ -189,15 +192,15 @@ def test_a_child_forked_before_the_first_loop_is_inline():
 @needs_openmp
 def test_a_fork_while_threads_run():
     code = """
-    import threading, time
     other = threading.Thread(target=kernels.rests)
     other.start()
-    time.sleep(0.05)
+    wait_for_bodies()
     child = os.fork()
     if child == 0:
         print(*threads(), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+    kernels.wake()
     other.join()
     """
     assert run(code) == ["1", "True"]
@@ -207,9 +210,9 @@ def test_a_fork_while_threads_run():
 def test_the_exit_of_the_interpreter():
     """A daemon thread is in a loop then, and a loop runs in an atexit hook."""
     code = """
-    import atexit, threading, time
+    import atexit
     threading.Thread(target=kernels.waits, daemon=True).start()
-    time.sleep(0.05)
+    wait_for_bodies()
     atexit.register(lambda: print(threads()[0]))
     """
     assert run(code) == ["1"]
@@ -218,7 +221,10 @@ def test_the_exit_of_the_interpreter():
 @needs_openmp
 def test_interrupts():
     code = """
-    print("ready", flush=True)
+    def say():
+        wait_for_bodies()
+        print("ready", flush=True)
+    threading.Thread(target=say).start()
     try:
         kernels.waits()
     except KeyboardInterrupt:
@@ -228,7 +234,6 @@ def test_interrupts():
     program = [sys.executable, "-c", BEGIN + textwrap.dedent(code), str(LIBRARY)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout.readline() == "ready\n"
-        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == "interrupted 4\n"
     assert process.returncode == 0
