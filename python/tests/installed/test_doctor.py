@@ -168,11 +168,9 @@ def test_a_framework_that_hangs(alone):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
         time.sleep(600)""")  # fmt: skip
-    started = time.monotonic()
     report = found(alone, "--timeout", 4)
     assert by_name(report)["paddle"]["failed"] == by_name(report)["tinygrad"]["failed"] == "its import did not finish in 4 seconds"
     assert by_name(report)["array_api_strict"]["reader"] == "buffer"
-    assert time.monotonic() - started < 200
 
 
 NOISY = """
