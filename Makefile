@@ -13,6 +13,8 @@
 #   make format                 clang-format in place
 #   make fuzz                   every fuzz target; FUZZ_SECONDS=60
 #   make soak                   random operations over everything, in Python and on the BEAM; MINUTES=10 each
+#   make coverage               the lines and branches that the tests run, in one report
+#   make mutants                breaks the core in 200 random places, and counts what its tests notice; MUTANTS=200
 #   make bench                  measures beside every peer; BENCH=--quick is rough and short
 #   make bench-check            the targets that are missed
 #   make bundle                 build/bundle/tenon*.{h,c}; PREFIX=foo_ renames their symbols
@@ -33,6 +35,7 @@ PYTHON :=
 PREFIX :=
 FUZZ_SECONDS := 60
 MINUTES := 10
+MUTANTS := 200
 BENCH :=
 WHEELS :=
 TAG := $(GITHUB_REF_NAME)
@@ -42,7 +45,7 @@ python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
 export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
-.PHONY: all test test-more test-core test-python test-elixir test-lite test-all test-torch-versions check setup soak bench bench-check \
+.PHONY: all test test-more test-core test-python test-elixir test-lite test-all test-torch-versions check setup soak coverage mutants bench bench-check \
 	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean help
 
 all: demo
@@ -58,6 +61,12 @@ check fuzz:
 
 soak: setup
 	@tools/soak "$(python)" $(MINUTES)
+
+coverage: setup
+	@tools/coverage "$(python)"
+
+mutants: setup
+	@tools/mutants --count $(MUTANTS)
 
 setup:
 	@tools/setup "$(python)"
