@@ -148,16 +148,17 @@ bool tenon__py_torch_has_function_mode(void)
     return modes() != 0;
 }
 
-bool tenon__py_torch_is_untracked(const void *impl)
+bool tenon__py_torch_is_untracked(const void *impl, bool *no_forward_ad)
 {
     tenon__py_torch_impl_flag requires_grad =
         atomic_load_explicit(&tenon__py_torch.requires_grad, memory_order_acquire);
     tenon__py_torch_flag records = atomic_load_explicit(&tenon__py_torch.records, memory_order_acquire);
     if (!requires_grad || (requires_grad(impl) && (!records || records())))
         return false;
-    int inside = torch_in_dual_level();
+    int inside = *no_forward_ad ? 0 : torch_in_dual_level();
     if (inside < 0)
         PyErr_Clear(); /* the gradient check reports it */
+    *no_forward_ad = inside == 0;
     return inside == 0;
 }
 

@@ -240,8 +240,8 @@ TENON__PY_INLINE bool tenon__py_torch_is_unrecorded(PyObject *object)
 }
 
 /* Whether autograd records nothing of a tensor, although it has had to do with it: most views. Runs C code only. False means
- * "unknown". */
-bool tenon__py_torch_is_untracked(const void *impl);
+ * "unknown". *no_forward_ad: it is known that no forward-mode differentiation goes on. */
+bool tenon__py_torch_is_untracked(const void *impl, bool *no_forward_ad);
 
 /* Whether the tensor has a plain key set: its memory is dense, and neither conjugated nor negated on reading. */
 bool tenon__py_torch_has_dense_keys(PyObject *object);

@@ -258,7 +258,7 @@ static bool torch_read_c_tensor(PyObject *object, tenon__py_c_tensor *out)
     torch_fields fields;
     if (!impl || !torch_is_dense_keys(layout, tenon__py_torch_word(impl, layout->key_set)) ||
         !torch_read_fields(layout, impl, &fields) || fields.is_checked || !torch_is_in_c_order(&fields) ||
-        (tenon__py_torch_word(impl, layout->autograd) && !tenon__py_torch_is_untracked(impl)))
+        (tenon__py_torch_word(impl, layout->autograd) && !tenon__py_torch_is_untracked(impl, &out->no_forward_ad)))
         return false;
     out->data = fields.data;
     out->dtype = fields.dtype;

@@ -43,7 +43,9 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, 
     tenon_value *args = f->inline_args;
     tenon_py_borrowed *borrowed = f->inline_borrowed;
     int64_t *bound = f->base.bindings.dims, elements = 0;
+    tenon__py_c_tensor tensor;
     int32_t i = 0;
+    tensor.no_forward_ad = false;
     if (has_self) {
         if (Py_TYPE(given[0]) != function->classes[0])
             return false;
@@ -54,7 +56,6 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, 
     }
     for (int32_t count = s->nparams; i < count; i++, fast++, args++) {
         PyObject *object = given[i];
-        tenon__py_c_tensor tensor;
         uint64_t flags = 0;
         if (fast->ndim < 0) {
             if (!tenon__py_take_number(s->params[i].kind, object, args))

@@ -33,6 +33,7 @@ typedef struct tenon__py_c_tensor {
     const tenon_dtype *dtype;
     int32_t ndim;
     const int64_t *shape;
+    bool no_forward_ad; /* as in tenon__py_checks; the caller keeps it for the next tensor of the same call */
 } tenon__py_c_tensor;
 
 /* A type, and how its objects are read. A producer's `recognise` writes all but `type`, `readers` and `guesses`. */

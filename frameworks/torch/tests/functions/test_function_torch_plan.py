@@ -1,5 +1,6 @@
 """Calls by plan with torch's tensors against the general path, which a keyword argument chooses."""
 
+import contextlib
 import random
 
 import building
@@ -8,6 +9,7 @@ from planned import SOURCE, outcome
 
 torch = pytest.importorskip("torch")
 numpy = pytest.importorskip("numpy")
+forward_ad = torch.autograd.forward_ad
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8}
 NUMBERS = {"float": 1.5, "int": 3, "bool": True}
 NAMES = ["one", "in_order", "square", "mixed", "fortran", "aligned", "written", "scalar", "make", "fails"]
@@ -25,7 +27,7 @@ def random_tensor(rng, wanted):
     ndim = ndim if rng.random() < 0.9 else rng.randrange(4)
     tensor = torch.zeros([rng.choice([0, 1, 2, 2, 2, 2, 2, 3]) for _ in range(ndim)], dtype=dtype)
     for change in rng.sample(["none"] * 14 + ["transpose", "step", "view", "numpy", "expand", "parameter", "grad", "inference",
-                                              "detach", "clone", "cow", "meta"], 2):
+                                              "detach", "clone", "cow", "meta", "dual"], 2):
         if isinstance(tensor, numpy.ndarray):
             break
         if change == "transpose":
@@ -54,6 +56,9 @@ def random_tensor(rng, wanted):
             tensor = torch._lazy_clone(tensor)
         elif change == "meta":
             tensor = tensor.to("meta")
+        elif change == "dual" and forward_ad._current_level >= 0 and tensor.is_floating_point():
+            if tensor.is_contiguous() and not tensor.is_inference():
+                tensor = forward_ad.make_dual(tensor.detach(), torch.ones_like(tensor))
     return tensor
 
 
@@ -70,9 +75,10 @@ def test_as_the_general_path(planned, name):
     function = getattr(planned, name)
     parameters = function.__self__.parameters
     for _ in range(1000):
-        arguments = {p["name"]: NUMBERS[p["kind"]] if p["kind"] in NUMBERS else random_tensor(rng, p["type"])
-                     for p in parameters}
-        by_plan, general = outcome(function, *arguments.values()), outcome(function, **arguments)
+        with forward_ad.dual_level() if rng.random() < 0.1 else contextlib.nullcontext():
+            arguments = {p["name"]: NUMBERS[p["kind"]] if p["kind"] in NUMBERS else random_tensor(rng, p["type"])
+                         for p in parameters}
+            by_plan, general = outcome(function, *arguments.values()), outcome(function, **arguments)
         assert same(by_plan, general), (arguments, by_plan, general)
         taken += not (isinstance(general, tuple) and isinstance(general[0], type))
     assert taken > 5 or name == "fails"
@@ -104,3 +110,14 @@ def test_the_storage_may_be_gone(planned):
     x.untyped_storage().resize_(0)
     assert outcome(planned.one, x) == outcome(planned.one, x=x)
     assert outcome(planned.one, x)[0] is BufferError
+
+
+def test_the_dual_level_is_asked_once_for_each_call(planned):
+    """The first of two tensors says that there is none, which must not hold for the next call."""
+    rows = torch.zeros(2, 3)
+    planned.in_order(rows[0], rows[1])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.zeros(3), torch.ones(3))[:]
+        with pytest.raises(RuntimeError, match="it carries a tangent"):
+            planned.in_order(rows[0], dual)
+    planned.in_order(rows[0], rows[1])
