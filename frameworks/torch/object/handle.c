@@ -80,6 +80,7 @@ static inline void block_free(tenon__torch_block *block, bool attached)
 static inline tenon_torch *block_start(tenon__torch_block *block, const tenon__torch_api *api,
                                        tenon__torch_handle handle)
 {
+    block->object = NULL;
     block->handle = handle;
     block->api = api;
     block->is_subclass = block->overrides = false;
@@ -125,7 +126,7 @@ static bool overrides(const tenon__torch_api *api, PyObject *object)
 }
 
 /* Before 2.14, the handle comes in a capsule without a name. */
-static tenon__torch_handle handle_of(const tenon__torch_api *api, PyObject *object)
+static tenon__torch_handle capsule_handle_of(const tenon__torch_api *api, PyObject *object)
 {
     PyObject *capsule = PyObject_Vectorcall(api->handle_of, &object, 1, NULL);
     void *handle = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
@@ -157,8 +158,30 @@ static int raise_not_imported(PyObject *object)
 /* A handle is the address of a C++ object that is only a pointer to the tensor's struct. That is used once it has been seen. */
 static _Atomic bool handles_point;
 
+/* Since a handle only points to such a pointer, the place in the Python object that points to the struct is as good as one.
+ * NULL if it is not read. */
+static tenon__torch_handle handle_inside(PyObject *object)
+{
+    return atomic_load_explicit(&handles_point, memory_order_relaxed) && tenon__py_torch_impl_of(object)
+               ? (char *)object + tenon__py_torch.layout.impl
+               : NULL;
+}
+
+/* A new handle of a tensor object, or NULL, perhaps with an exception. */
+static tenon__torch_handle new_handle_of(const tenon__torch_api *api, PyObject *object)
+{
+    tenon__torch_handle handle = NULL, inside = api->new_handle ? handle_inside(object) : NULL;
+    if (!inside && !api->from_pyobject)
+        return capsule_handle_of(api, object);
+    int32_t failed = inside ? api->new_handle(inside, &handle) : api->from_pyobject(object, &handle);
+    return failed ? NULL : handle;
+}
+
 static TENON__PY_NOINLINE void learn_handle(PyObject *object, tenon__torch_handle handle)
 {
+    tenon__py_kind room;
+    if (!tenon__py_kind_of(object, &room)) /* which finds the struct's layout when it meets the first tensor */
+        PyErr_Clear();
     const void *impl = tenon__py_torch_impl_of(object), *first;
     memcpy(&first, handle, sizeof first);
     if (impl && impl == first)
@@ -183,17 +206,13 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
     bool is_subclass = object && Py_TYPE(object) != api->tensor_type;
     if (!object || (is_subclass && !PyType_IsSubtype(Py_TYPE(object), api->tensor_type)))
         return raise_not_tensor(object, "");
-    tenon__torch_handle handle = NULL;
-    if (!api->from_pyobject)
-        handle = handle_of(api, object);
-    else if (api->from_pyobject(object, &handle) != 0)
-        handle = NULL;
+    tenon__torch_handle handle = new_handle_of(api, object);
     if (!handle) {
         raise_failed(api, "tenon_torch_import");
         return -1;
     }
     if (!atomic_load_explicit(&handles_point, memory_order_relaxed) &&
-        atomic_load_explicit(&tenon__py_torch.state, memory_order_relaxed) >= TENON__PY_TORCH_ON)
+        atomic_load_explicit(&tenon__py_torch.state, memory_order_relaxed) != TENON__PY_TORCH_OFF)
         learn_handle(object, handle);
     tenon__torch_block *block = block_new(true); /* attached: its type belongs to torch's interpreter */
     if (!block) {
@@ -202,6 +221,7 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
         return -1;
     }
     *out = block_start(block, api, handle);
+    Py_INCREF(block->object = object);
     block->is_subclass = is_subclass;
     block->overrides = is_subclass && overrides(api, object);
     return 0;
@@ -210,7 +230,11 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
 PyObject *tenon__torch_object(const tenon__torch_block *block)
 {
     const tenon__torch_api *api = block->api;
-    void *object = NULL;
+    void *object = block->object;
+    if (object) {
+        Py_INCREF((PyObject *)object);
+        return object;
+    }
     if (!api->to_pyobject)
         object = object_of(api, block->handle);
     else if (api->to_pyobject(block->handle, NULL, &object) != 0)
@@ -260,8 +284,10 @@ int64_t tenon_torch_refcount(const tenon_torch *tensor)
 /* Destroying a tensor may run Python code. That keeps a pending exception, as it does for any object. */
 static void release_block(tenon__torch_block *block)
 {
+    PyObject *object = block->object;
     block->api->delete_handle(block->handle);
     block_free(block, true);
+    Py_XDECREF(object);
 }
 
 static void run_deferred_release(void *pointer)

@@ -56,9 +56,10 @@ typedef struct tenon__torch_api {
                          int32_t layout, const uint8_t *metadata, int64_t metadata_size,
                          void (*deleter)(void *data, void *context), void *context);
 
+    int32_t (*new_handle)(tenon__torch_handle handle, tenon__torch_handle *out); /* or NULL */
+
     /* 2.13 and newer: all of these, or `call` is NULL. */
     int32_t (*call)(const char *name, const char *overload, tenon__torch_stable *stack, uint64_t version);
-    int32_t (*new_handle)(tenon__torch_handle handle, tenon__torch_handle *out);
     int32_t (*is_defined)(tenon__torch_handle handle, bool *out);
     int32_t (*new_optional)(tenon__torch_stable **out);
     int32_t (*delete_optional)(tenon__torch_stable *value);
@@ -128,7 +129,10 @@ bool tenon__torch_describe(const tenon__torch_api *api, tenon__torch_handle hand
  * bits are the tag that the block had. */
 typedef struct tenon__torch_block {
     tenon_deferred_node node;
-    struct tenon__torch_block *next; /* the next free block in the pool */
+    union {
+        struct tenon__torch_block *next; /* the next free block in the pool */
+        PyObject *object;                /* owned: what was imported, which is exported again; NULL: torch makes it */
+    };
     tenon__torch_handle handle;
     const tenon__torch_api *api;
     _Atomic int64_t count;

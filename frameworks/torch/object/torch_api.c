@@ -54,8 +54,8 @@ static void find_more(void *library, tenon__torch_api *api)
         !tenon__py_torch_number(library, "aoti_torch_layout_strided", &api->strided))
         api->from_blob = NULL;
     tenon__py_symbol(library, "torch_exception_get_what_without_backtrace", &api->what);
-    bool all = api->what && tenon__py_symbol(library, "torch_call_dispatcher", &api->call) &&
-               tenon__py_symbol(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
+    tenon__py_symbol(library, "aoti_torch_new_tensor_handle", &api->new_handle);
+    bool all = api->what && tenon__py_symbol(library, "torch_call_dispatcher", &api->call) && api->new_handle &&
                tenon__py_symbol(library, "aoti_torch_is_defined", &api->is_defined) &&
                tenon__py_symbol(library, "torch_new_stable_ivalue", &api->new_optional) &&
                tenon__py_symbol(library, "torch_delete_stable_ivalue", &api->delete_optional) &&

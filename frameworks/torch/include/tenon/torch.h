@@ -57,7 +57,7 @@ void tenon_torch_info(tenon_torch_report *out);
  * Subclasses, parameters, fake tensors and the tensors inside torch.func and torch.vmap stay what they are: operators
  * work on them as they do in Python.
  *
- * Ownership: *out is a new handle, which holds the TensorImpl: its use count rises by one.
+ * Ownership: *out is a new handle, which holds the object and its TensorImpl, whose use count rises by one.
  * Release:   tenon_torch_release(*out).
  * Threads:   attached to the interpreter that imported torch.
  * Errors:    -1 with TypeError (not a tensor; the message has the real type, whatever __class__ says) or RuntimeError

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import tenon_torch_probe as probe
 import torch
+from apart import run_apart
 from torch import nn
 
 
@@ -79,6 +80,49 @@ def test_many_round_trips():
     references, uses = sys.getrefcount(x), x._use_count()
     assert probe.round_trips(x, int(os.environ.get("TENON_TORCH_ROUND_TRIPS", 100_000))) is x
     assert (sys.getrefcount(x), x._use_count()) == (references, uses)
+
+
+RANDOM = """
+import hashlib, random, sys, torch
+import tenon_torch_probe as probe
+class Tagged(torch.Tensor):
+    pass
+chance, seen = random.Random(5), hashlib.sha256()
+kinds = [lambda x: x, lambda x: x, lambda x: x[..., ::2], lambda x: x.t(), lambda x: x.as_subclass(Tagged), lambda x: x.detach(),
+         lambda x: torch.nn.Parameter(x.double()), lambda x: x.double().requires_grad_() * 2, lambda x: x.to("meta"),
+         lambda x: x.to_sparse(), lambda x: torch._neg_view(x), lambda x: x.expand(3, *x.shape)]
+for i in range(10_000):
+    x = torch.ones([chance.randrange(4) for _ in range(2)], dtype=chance.choice([torch.float32, torch.int64, torch.uint8]))
+    x = chance.choice(kinds)(x)
+    state = lambda: (sys.getrefcount(x), x._use_count())
+    before, handle = state(), probe.take(x)
+    uses = x._use_count()
+    same = probe.give(handle) is x
+    if chance.random() < 0.5:
+        probe.retain(handle)
+        probe.release(handle)
+    try:
+        view = probe.view(handle)
+    except Exception as error:
+        view = f"{type(error).__name__}: {error}"
+    if isinstance(view, dict):
+        view = str({name: value for name, value in view.items() if name != "data"})
+    probe.release(handle)
+    seen.update(repr((uses - before[1], same, state() == before, view, type(x).__name__, str(x.dtype))).encode())
+    assert same and state() == before
+print(seen.hexdigest())
+"""
+
+
+def test_random_tensors_do_the_same_with_and_without_the_struct(monkeypatch):
+    """A handle is copied from the Python object itself if its struct is read; otherwise torch makes it."""
+    printed = []
+    for struct in ("1", "0"):
+        monkeypatch.setenv("TENON_TORCH_STRUCT", struct)
+        done = run_apart(RANDOM)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert printed[0] == printed[1] != ""
 
 
 def test_the_object_lives_while_only_c_holds_it():
