@@ -66,14 +66,12 @@ def call(namespace, name, args, kwargs, backward):
         kind = type(made).__name__
         made = made if isinstance(made, (tuple, list)) else [] if made is None else [made]
         followed = [x for x in made if x.requires_grad]
-        if followed and backward:
+        if followed and backward and name != "head":  # its backward is wrong on purpose, which torch 2.10 does not notice
             wanted = [x for x in given if x.requires_grad]
             gradients = torch.autograd.grad([x.sum() for x in followed], wanted, allow_unused=True)
             gradients = [None if x is None else x.tolist() for x in gradients]
     except ERRORS as error:
-        # `head` has a wrong backward on purpose, which torch reports in other words.
-        message = "wrong gradients" if "incorrect number of gradients" in str(error) else str(error)
-        kind = f"{type(error).__name__}: {message}".replace(namespace, "NAMESPACE")
+        kind = f"{type(error).__name__}: {error}".replace(namespace, "NAMESPACE")
     counted = [before is not None and value._version - before for value, before in zip(given, versions)]
     about = [(x.requires_grad, x.is_leaf, x.is_inference(), type(x)) for x in made]
     return made, (kind, gradients, counted, about, str(seen)), [x.tolist() for x in given]
