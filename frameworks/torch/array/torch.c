@@ -363,6 +363,7 @@ const tenon__py_producer tenon__py_torch_producer = {
     .cast_end = ")",
     .to_cpu = {"", ".cpu()"},
     .to_cuda = {"", ".cuda()"},
+    .to_c_order = {"", ".contiguous()"},
     .recognise = torch_recognise,
     .recognise_again = torch_recognise_again,
     .read = tenon__py_torch_read,

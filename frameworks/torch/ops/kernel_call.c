@@ -77,7 +77,7 @@ static void kernel_refuse(tenon_frame *base, tenon_refusal why, int32_t index, c
     while (i < s->nparams && s->params[i].name != base->bindings.argument)
         i++;
     if (why == TENON_REFUSED_ARGUMENT && i < s->nparams)
-        tenon__py_advice(&s->params[i], err->status, &tenon__py_torch_producer, advice, sizeof advice);
+        tenon__py_advice(&s->params[i], err, &tenon__py_torch_producer, advice, sizeof advice);
     tenon_error_set_in(f->err, err->status, err->function, "%s%s", tenon_error_reason(err), advice);
 }
 

@@ -47,14 +47,28 @@ static void device_advice(const tenon_parameter *param, const tenon__py_producer
         snprintf(buffer, size, ", for example with %s%s%s", move.before, param->name, move.after);
 }
 
-void tenon__py_advice(const tenon_parameter *param, tenon_status status, const tenon__py_producer *owner, char *buffer,
-                      size_t size)
+/* How to copy it to C order: ", for example with x.contiguous()". A mistake in its alignment has the same status. */
+static void layout_advice(const tenon_parameter *param, const char *reason, const tenon__py_producer *owner,
+                          char *buffer, size_t size)
+{
+    static const char copy[] = "pass a copy that is";
+    size_t length = strlen(reason), end = strlen(copy);
+    if ((param->spec->flags & TENON_SPEC_C) && owner->to_c_order.before && length > end &&
+        strcmp(reason + length - end, copy) == 0)
+        snprintf(buffer, size, ", for example with %s%s%s", owner->to_c_order.before, param->name,
+                 owner->to_c_order.after);
+}
+
+void tenon__py_advice(const tenon_parameter *param, const tenon_error *err, const tenon__py_producer *owner,
+                      char *buffer, size_t size)
 {
     buffer[0] = '\0';
-    if (status == TENON_EDTYPE)
+    if (err->status == TENON_EDTYPE)
         cast_advice(param, owner, buffer, size);
-    else if (status == TENON_EDEVICE && param->spec)
+    else if (err->status == TENON_EDEVICE && param->spec)
         device_advice(param, owner, buffer, size);
+    else if (err->status == TENON_ELAYOUT && param->spec)
+        layout_advice(param, tenon_error_reason(err), owner, buffer, size);
 }
 
 /* Raise that the argument is read-only because all arrays of its framework are. False if they are not. */
@@ -87,9 +101,9 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     }
     char advice[160] = "";
     const tenon__py_producer *owner = NULL;
-    bool may_advise = err->status == TENON_EDTYPE || err->status == TENON_EDEVICE;
+    bool may_advise = err->status == TENON_EDTYPE || err->status == TENON_EDEVICE || err->status == TENON_ELAYOUT;
     if (object && may_advise && tenon__py_owner(object, &owner) == 0 && owner)
-        tenon__py_advice(param, err->status, owner, advice, sizeof advice);
+        tenon__py_advice(param, err, owner, advice, sizeof advice);
     tenon__py_clear_ignorable_error();
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, param->name, object)))
         return;

@@ -75,8 +75,8 @@ bool tenon__py_is_checked(tenon__py_interp *interp);
 
 /* What users of a framework do about an argument with that mistake: "; try x.to(torch.float32)", ", for example with
  * x.cuda()", or "". For every host whose arguments are the framework's. */
-void tenon__py_advice(const tenon_parameter *param, tenon_status status, const tenon__py_producer *owner, char *buffer,
-                      size_t size);
+void tenon__py_advice(const tenon_parameter *param, const tenon_error *err, const tenon__py_producer *owner,
+                      char *buffer, size_t size);
 
 /* The services of frameworks by name: the host's `extension`. Needs no lock. */
 const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version);

@@ -86,6 +86,7 @@ struct tenon__py_producer {
     const char *cast, *cast_end; /* how its users convert x to a dtype: x.<cast>float32<cast_end> */
     tenon__py_expression to_cpu; /* how they move x to the CPU, and to CUDA or ROCm */
     tenon__py_expression to_cuda;
+    tenon__py_expression to_c_order; /* how they copy x to C order without gaps */
 
     /* Whether this producer has to do with the object's type: writes what it knows to `kind`, as those before it in
      * the list have done. The answer is remembered: a type is shown once, unless `is_of_object`. 0: it does not read such
