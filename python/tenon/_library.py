@@ -37,8 +37,9 @@ def make_operators(
     make: Callable[[BuiltinFunctionType], _AnyOperator],
     backward: Mapping[str, Any],
     strict: bool,
+    forward: Mapping[str, Any] = {},
 ) -> tuple[dict[str, _AnyOperator], dict[str, str]]:
-    """The operators by name, each with its backward; and why the other functions are left out. `make` may raise Refused."""
+    """The operators by name, each with its backward and forward; and why the other functions are left out. `make` may raise Refused."""
     found = functions_of(library)
     operators: dict[str, _AnyOperator] = {}
     left_out: dict[str, str] = {}
@@ -52,14 +53,18 @@ def make_operators(
     kinds = filter(is_class, vars(library).values())
     left_out.update({kind.__name__: "it makes an object, which operators do not return" for kind in kinds})
     for name, why in left_out.items():
-        if strict or name in backward:
+        if strict or name in backward or name in forward:
             raise ValueError(f"{caller}: {name}() cannot be an operator: {why}")
-    for name, wanted in backward.items():
-        begin = f"{caller}: argument 'backward':"
+    given = [("backward", *pair) for pair in backward.items()] + [("forward", *pair) for pair in forward.items()]
+    for kind, name, wanted in given:
+        begin = f"{caller}: argument '{kind}':"
         if name not in operators:
             raise ValueError(f"{begin} the library has no function {name}()")
         wanted = next((function.__name__ for function in found if function is wanted), wanted)
         if isinstance(wanted, str) and wanted in left_out:
             raise ValueError(f"{begin} {name}(): {wanted}() cannot be an operator: {left_out[wanted]}")
-        operators[name].set_backward(wanted, operators)
+        if kind == "backward":
+            operators[name].set_backward(wanted, operators)
+        else:
+            cast(Any, operators[name]).set_forward(wanted, operators)
     return operators, left_out

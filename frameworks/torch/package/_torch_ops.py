@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,12 +16,15 @@ from tenon._library import Refused, functions_of, make_operators
 from tenon._torch_native import torch_info
 from tenon._signature_shapes import Tensor, has_gradients, result_title, short_name
 from tenon._torch_direct import make_function, start_watch
+from tenon._torch_functorch import has_tangent, library_forward, make_transformed
 from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
+from tenon._torch_vmap import find_batch, fit_layout, register_vmap
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter
 
 Backward = Union[str, Callable[..., Any], "tuple[Callable[..., Any], Callable[..., Any]]"]
+Forward = Union[str, BuiltinFunctionType]
 
 # Results without dimensions.
 _NUMBERS = {"int": "int64", "float": "float64", "bool": "bool", "uint": "int64", "complex": "complex128"}
@@ -46,6 +50,7 @@ def torch_ops(
     *,
     name: Optional[str] = None,
     backward: Optional[Mapping[str, Backward]] = None,
+    forward: Optional[Mapping[str, Forward]] = None,
     strict: bool = False,
     direct: bool = True,
 ) -> TorchOps:
@@ -62,6 +67,9 @@ def torch_ops(
     - a function of the same library, or its name. It takes the gradients of the results, then the arguments, and
       returns the gradients of the tensor arguments.
     The gradients of a list of tensors are a list; ctx.saved_tensors has its items one after the other.
+
+    `forward` maps names of functions to the function of the same library, or its name, that computes tangents. It takes the
+    arguments, then the tangents of the arguments that are tensors of floats, and returns the tangents of the results.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
 
@@ -83,6 +91,8 @@ def torch_ops(
         )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
+    if not isinstance(forward, (Mapping, type(None))):
+        raise TypeError(f"tenon.torch_ops(): argument 'forward': expected a dict, got {type(forward).__name__}")
     for argument, given in (("strict", strict), ("direct", direct)):
         if not isinstance(given, bool):
             raise TypeError(f"tenon.torch_ops(): argument '{argument}': expected bool, got {type(given).__name__}")
@@ -90,7 +100,7 @@ def torch_ops(
     def make(function: BuiltinFunctionType) -> _Operator:
         return _Operator(function, namespace)
 
-    operators, left_out = make_operators("tenon.torch_ops()", kernels, make, backward or {}, strict)
+    operators, left_out = make_operators("tenon.torch_ops()", kernels, make, backward or {}, strict, forward or {})
     for key, why in left_out.items():
         warnings.warn(f"tenon.torch_ops(): {key}() is left out: {why}", stacklevel=2)
     direct = direct and torch_info()["direct"] == "on" and start_watch() is not None
@@ -206,7 +216,10 @@ class _Operator:
         self.converts = any("convert" in tensor.attributes for tensor in self.tensors.values())
         self.written = [_name(p) for p in self.parameters if p["written"]]
         self.batched = {name for name, tensor in self.tensors.items() if tensor.has_batch}
+        self.positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
+        self.batch = find_batch(self.tensors, self.outputs)
         self.backward: Any = self.no_backward
+        self.forward: Any = None  # a function (arguments, tangents), both by name
         self.setup: Any = None
         self.check_name(getattr(torch_module().ops, namespace))
         self.schema, self.keys = self.make_schema(), self.find_keys()
@@ -265,6 +278,7 @@ class _Operator:
         for key in self.keys - self.add_kernels_in_c(library.ns):
             library.impl(self.name, self.kernel(), key)
         torch.library.register_fake(self.path, self.fake, lib=library)
+        register_vmap(self, library)
         if self.written:
             self.resolve_views(library)
         if self.undifferentiable():
@@ -489,17 +503,19 @@ class _Operator:
             torch.library.register_autograd(self.path, self.backward, setup_context=self.setup, lib=library)
             return
 
+        transformed = make_transformed(self)
+
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            if forward_ad._current_level >= 0:
-                self.refuse_tangents(tensor for value in args for tensor in _flat(value))
-            if not in_functorch():
+            transforms = in_functorch()
+            if (transforms or forward_ad._current_level >= 0) and has_tangent(one for value in args for one in _flat(value)):
+                if not self.forward:
+                    self.refuse_tangents()
+                return transformed(keyset, *args, **kwargs)
+            if not transforms:
                 return record(keyset, *args, **kwargs)
             followed = (getattr(tensor, "requires_grad", False) for value in args for tensor in _flat(value))
             if torch.is_grad_enabled() and any(followed):
-                raise RuntimeError(
-                    f"{self.name}(): torch.func's grad, vjp and the like cannot differentiate an operator; use "
-                    "torch.autograd.grad() or backward()"
-                )
+                return transformed(keyset, *args, **kwargs)
             return self.below_autograd(keyset, args, kwargs)
 
         library.impl(self.name, autograd, "Autograd", with_keyset=True)
@@ -509,23 +525,34 @@ class _Operator:
         with torch._C._AutoDispatchBelowAutograd():
             return self.op.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
 
-    def refuse_tangents(self, tensors: Iterable[Any]) -> None:
-        torch = torch_module()
-        for tensor in tensors:
-            if isinstance(tensor, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
-                raise RuntimeError(
-                    f"{self.name}(): an argument carries a tangent (torch.func.jvp, torch.autograd.forward_ad), but "
-                    "operators have no forward mode; pass unpack_dual(x).primal"
-                )
+    def refuse_tangents(self) -> NoReturn:
+        advice = "pass unpack_dual(x).primal"
+        if not self.undifferentiable():
+            advice = f"pass forward={{'{self.name}': ...}} to tenon.torch_ops(), or {advice}"
+        raise RuntimeError(
+            f"{self.name}(): an argument carries a tangent (torch.func.jvp, torch.autograd.forward_ad), but the operator has no "
+            f"forward mode; {advice}"
+        )
+
+    def set_forward(self, forward: Forward, others: Mapping[str, _Operator]) -> None:
+        why = self.undifferentiable()
+        if why:
+            raise ValueError(f"tenon.torch_ops(): argument 'forward': torch does not support it for {self.name}(), which {why}")
+        if not isinstance(forward, str):  # make_operators() replaces functions of the library by their names
+            raise TypeError(
+                f"tenon.torch_ops(): argument 'forward': {self.name}(): expected a function of the library or its name, got {forward!r}"
+            )
+        self.forward = library_forward(self, forward, others)
 
     def refuse_gradients(self, library: Any) -> None:
         torch, op, name, written, why = torch_module(), self.op, self.name, self.written, self.undifferentiable()
-        forward_ad = torch.autograd.forward_ad
+        forward_ad, in_functorch = torch.autograd.forward_ad, torch._C._are_functorch_transforms_active
 
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
-            if forward_ad._current_level >= 0:
-                self.refuse_tangents(tensor for value in given.values() for tensor in _flat(value))
+            if forward_ad._current_level >= 0 or in_functorch():
+                if has_tangent(tensor for value in given.values() for tensor in _flat(value)):
+                    self.refuse_tangents()
             followed = any(tensor.requires_grad for argument in self.tensors for tensor in _flat(given[argument]))
             if followed and torch.is_grad_enabled():
                 raise RuntimeError(
@@ -580,13 +607,11 @@ class _Operator:
             raise ValueError(f"{begin}{name}() must return the gradients of {', '.join(followed)}, one result each")
         positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
         by_keyword = [p["keyword_only"] for p in other.parameters]
-        contiguous = ["c" in other.tensors[_name(p)].attributes for p in other.parameters[: len(grads)]]
-
-        torch = torch_module()
+        types = [other.tensors[_name(p)] for p in other.parameters[: len(grads)]]
 
         def backward(ctx: Any, *given: Any) -> Any:
             # autograd's gradients may have any strides (sum() expands one number), and only this code can copy them.
-            values = [_map(torch.Tensor.contiguous, given[i]) if c else given[i] for i, c in zip(grads, contiguous)]
+            values = [_map(functools.partial(fit_layout, tensor), given[i]) for i, tensor in zip(grads, types)]
             saved = self.saved(ctx)
             values += [saved[_name(p)] for p in self.parameters]
             args = [value for value, keyword in zip(values, by_keyword) if not keyword]

@@ -122,7 +122,7 @@ def test_tangents_are_seen_by_the_operator(direct):
     called, calls = spied(direct.weighted)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(x, x)
-        with pytest.raises(RuntimeError, match="operators have no forward mode"):
+        with pytest.raises(RuntimeError, match="the operator has no forward mode"):
             called(dual, None)
         assert len(calls) == 1
         assert torch.equal(called(x, None), x)
@@ -212,11 +212,10 @@ def test_the_profiler_lists_the_operator(ops):
 
 def test_transforms_refuse_the_same(ops):
     x = doubles(3)
-    with pytest.raises(RuntimeError, match=r"torch.func's grad, vjp and the like cannot differentiate"):
-        torch.func.grad(lambda x: ops.affine(x).sum())(x)
-    with pytest.raises(RuntimeError, match="carries a tangent.*operators have no forward mode"):
+    assert torch.equal(torch.func.grad(lambda x: ops.affine(x).sum())(x), torch.full_like(x, 2))
+    with pytest.raises(RuntimeError, match="carries a tangent.*the operator has no forward mode"):
         torch.func.jvp(ops.plain, (x,), (x,))
-    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="operators have no forward mode"):
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="the operator has no forward mode"):
         ops.plain(torch.autograd.forward_ad.make_dual(x.requires_grad_(), x))
 
 

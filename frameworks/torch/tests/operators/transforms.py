@@ -1,0 +1,20 @@
+"""The layer of torch_transforms.c: how tests load it, and the same in pure torch."""
+
+from operators import HERE, compiled_library, tenon, torch
+
+DERIVATIVES = {
+    "backward": {"wave": "wave_grad", "wave_grad": "wave_grad_grad", "wave_jvp": "wave_jvp_grad"},
+    "forward": {"wave": "wave_jvp", "wave_grad": "wave_grad_jvp", "wave_jvp": "wave_jvp_jvp"},
+}
+
+
+def load_transforms(tmp_path_factory):
+    return tenon.load(compiled_library(tmp_path_factory.mktemp("transforms"), HERE / "torch_transforms.c", "-lm"))
+
+
+def wave(x, w):
+    return x.sin() * w
+
+
+def doubles(*shape, seed=0):
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
