@@ -17,6 +17,7 @@ from tenon._torch_native import torch_info
 from tenon._signature_shapes import Tensor, has_gradients, result_title, short_name
 from tenon._torch_direct import make_function, start_watch
 from tenon._torch_functorch import has_tangent, library_forward, make_transformed
+from tenon._torch_sharding import MODES, Sharding
 from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
 from tenon._torch_vmap import find_batch, fit_layout, register_vmap
 
@@ -51,6 +52,7 @@ def torch_ops(
     name: Optional[str] = None,
     backward: Optional[Mapping[str, Backward]] = None,
     forward: Optional[Mapping[str, Forward]] = None,
+    sharding: str = "raise",
     strict: bool = False,
     direct: bool = True,
 ) -> TorchOps:
@@ -70,6 +72,9 @@ def torch_ops(
 
     `forward` maps names of functions to the function of the same library, or its name, that computes tangents. It takes the
     arguments, then the tangents of the arguments that are tensors of floats, and returns the tangents of the results.
+
+    `sharding` says what a call does with a DTensor that is sharded, unless its batch can stay where it is: "raise", or
+    "replicate", which lets DTensor gather it.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
 
@@ -93,6 +98,10 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
     if not isinstance(forward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'forward': expected a dict, got {type(forward).__name__}")
+    if not isinstance(sharding, str):
+        raise TypeError(f"tenon.torch_ops(): argument 'sharding': expected str, got {type(sharding).__name__}")
+    if sharding not in MODES:
+        raise ValueError(f"tenon.torch_ops(): argument 'sharding': expected 'raise' or 'replicate', got {sharding!r}")
     for argument, given in (("strict", strict), ("direct", direct)):
         if not isinstance(given, bool):
             raise TypeError(f"tenon.torch_ops(): argument '{argument}': expected bool, got {type(given).__name__}")
@@ -105,10 +114,12 @@ def torch_ops(
         warnings.warn(f"tenon.torch_ops(): {key}() is left out: {why}", stacklevel=2)
     direct = direct and torch_info()["direct"] == "on" and start_watch() is not None
     # Nothing is registered before everything has been checked.
+    rules = Sharding(operators, sharding)
     library = torch.library.Library(namespace, "FRAGMENT")
     try:
         for operator in operators.values():
-            operator.register(library)
+            operator.register(library, rules)
+        rules.update()
         made = {key: operator.callable(direct) for key, operator in operators.items()}
     except BaseException:
         for operator in operators.values():
@@ -116,7 +127,7 @@ def torch_ops(
         library._destroy()
         raise
     registered = TorchOps(namespace, library, made)
-    registered._remove_kernels = [operator.remove_kernels_in_c for operator in operators.values()]
+    registered._remove_kernels = [rules.close, *(operator.remove_kernels_in_c for operator in operators.values())]
     return registered
 
 
@@ -223,6 +234,8 @@ class _Operator:
         self.setup: Any = None
         self.check_name(getattr(torch_module().ops, namespace))
         self.schema, self.keys = self.make_schema(), self.find_keys()
+        self.backward_name = ""  # if it is a function of the library
+        self.rules: Any = None  # for DTensor
         self.op: Any = None  # once it is registered
         self.call: Any = None
         self.place = -1  # of its kernels in C
@@ -269,8 +282,8 @@ class _Operator:
 
     # ------------------------------------------------------------------------------------------------ implementations
 
-    def register(self, library: Any) -> None:
-        torch = torch_module()
+    def register(self, library: Any, rules: Sharding) -> None:
+        torch, self.rules = torch_module(), rules
         # The function expects the strides that it would see without a compiler.
         strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
         library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag, strides))
@@ -441,6 +454,7 @@ class _Operator:
         if why:
             raise ValueError(f"tenon.torch_ops(): argument 'backward': torch does not support a backward for {self.name}(), which {why}")
         if isinstance(backward, str):
+            self.backward_name = backward
             backward = self.library_backward(backward, others)
         pair = backward if isinstance(backward, tuple) else (backward, self.save)
         if len(pair) != 2 or not all(callable(part) and not isinstance(part, type) for part in pair):
@@ -506,6 +520,7 @@ class _Operator:
         transformed = make_transformed(self)
 
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            self.rules.update()
             transforms = in_functorch()
             if (transforms or forward_ad._current_level >= 0) and has_tangent(one for value in args for one in _flat(value)):
                 if not self.forward:
