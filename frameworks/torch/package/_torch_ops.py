@@ -15,6 +15,7 @@ from tenon import _torch_native
 from tenon._library import Refused, functions_of, make_operators
 from tenon._torch_native import torch_info
 from tenon._signature_shapes import Tensor, has_gradients, result_title, short_name
+from tenon._torch_autocast import check_autocast, register_autocast
 from tenon._torch_direct import make_function, start_watch
 from tenon._torch_functorch import has_tangent, library_forward, make_transformed
 from tenon._torch_sharding import MODES, Sharding
@@ -53,6 +54,7 @@ def torch_ops(
     backward: Optional[Mapping[str, Backward]] = None,
     forward: Optional[Mapping[str, Forward]] = None,
     sharding: str = "raise",
+    autocast: Optional[str] = None,
     strict: bool = False,
     direct: bool = True,
 ) -> TorchOps:
@@ -75,6 +77,9 @@ def torch_ops(
 
     `sharding` says what a call does with a DTensor that is sharded, unless its batch can stay where it is: "raise", or
     "replicate", which lets DTensor gather it.
+
+    `autocast` says what torch.autocast does with arguments of f16, bf16 and f32: it converts them to "f32", "bf16" or "f16", or to
+    what the "signature" says. By default they stay as they are.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
 
@@ -102,6 +107,7 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'sharding': expected str, got {type(sharding).__name__}")
     if sharding not in MODES:
         raise ValueError(f"tenon.torch_ops(): argument 'sharding': expected 'raise' or 'replicate', got {sharding!r}")
+    check_autocast(autocast)
     for argument, given in (("strict", strict), ("direct", direct)):
         if not isinstance(given, bool):
             raise TypeError(f"tenon.torch_ops(): argument '{argument}': expected bool, got {type(given).__name__}")
@@ -119,6 +125,7 @@ def torch_ops(
     try:
         for operator in operators.values():
             operator.register(library, rules)
+            register_autocast(operator, library, autocast, own_error)
         rules.update()
         made = {key: operator.callable(direct) for key, operator in operators.items()}
     except BaseException:
