@@ -41,8 +41,8 @@ def find_batch(tensors: Mapping[str, Tensor], outputs: Sequence[Optional[Tensor]
 
 
 def register_vmap(operator: _Operator, library: Any) -> None:
-    """Register the rule. torch has none for operators that write, or take a tensor by keyword only."""
-    if operator.undifferentiable() or not operator.tensors:
+    """Register the rule. torch has none for operators that write, or take a tensor by keyword only, and before 2.5 for none."""
+    if operator.undifferentiable() or not operator.tensors or not hasattr(torch_module().library, "register_vmap"):
         return
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
