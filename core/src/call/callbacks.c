@@ -1,7 +1,6 @@
-/* Callbacks: arguments that the function calls. The driver checks what the function passes, and finds whose memory it is. */
+/* Callbacks: arguments that the function calls. The driver checks what the function passes. */
 #include "internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Its address is another one on each thread. */
@@ -13,110 +12,6 @@ void tenon_frame_set_callable(tenon_frame *f, int32_t index, void *object)
     f->args[index].flags = 0;
     f->args[index].as.handle.object = object;
     f->args[index].as.handle.type = &this_thread;
-}
-
-/* --------------------------------------------------------------------------------------------------------- scratch */
-
-typedef struct shared_scratch {
-    tenon_tensor *tensor;
-} shared_scratch;
-
-static void release_scratch(void *memory)
-{
-    shared_scratch *scratch = memory;
-    if (scratch->tensor)
-        tenon_tensor_release(scratch->tensor);
-}
-
-void *tenon__call_shared_scratch(tenon_frame *f, size_t bytes, size_t align)
-{
-    tenon_call *call = &f->call;
-    enum { TENSOR_ALIGNMENT = 64, MOST = 4096 };
-    if ((align & (align - 1)) || align > MOST) {
-        tenon_fail(call, TENON_EINVAL, "the alignment of scratch memory must be a power of two up to %d, got %zu", MOST,
-                   align);
-        return NULL;
-    }
-    size_t more = align > TENSOR_ALIGNMENT ? align : 0;
-    int64_t size = bytes <= PTRDIFF_MAX - MOST ? (int64_t)(bytes + more) : INT64_MAX;
-    shared_scratch *scratch = tenon__block_alloc_finished(&f->blocks, sizeof *scratch, release_scratch);
-    if (scratch)
-        scratch->tensor = NULL;
-    if (!scratch || tenon_tensor_alloc(TENON_U8, 1, &size, 0, &scratch->tensor, NULL)) {
-        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch memory", bytes);
-        return NULL;
-    }
-    uintptr_t start = (uintptr_t)tenon_tensor_view(scratch->tensor)->data;
-    return (void *)(more ? (start + align - 1) & ~(uintptr_t)(align - 1) : start);
-}
-
-/* ----------------------------------------------------------------------------------------------------- whose memory */
-
-/* The number of the tensor in an array that has the memory, or -1. */
-static int64_t find_tensor(const tenon_view *views, int64_t count, const tenon_view *view)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (tenon_device_equal(views[i].device, view->device) && tenon__is_within(view, &views[i]))
-            return i;
-    return -1;
-}
-
-/* Look for the memory among the arguments or results. Those in memory of the library are not the host's, and converted
- * arguments are in scratch memory. */
-static bool find_among(const tenon_value *values, const tenon_parameter *params, int32_t count, const tenon_view *view,
-                       tenon_memory *out)
-{
-    for (int32_t i = 0; i < count; i++) {
-        bool unset = (values[i].flags & (TENON_VALUE_UNSET | TENON__VALUE_CONVERTED)) ||
-                     (params[i].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF));
-        int64_t at = -1;
-        if (values[i].kind == TENON_KIND_TENSOR && !unset)
-            at = find_tensor(values[i].as.view, 1, view);
-        else if (values[i].kind == TENON_KIND_TENSORS && values[i].as.list.data)
-            at = find_tensor(values[i].as.list.data, values[i].as.list.length, view);
-        if (at < 0)
-            continue;
-        out->index = i;
-        out->item = values[i].kind == TENON_KIND_TENSORS ? at : -1;
-        return true;
-    }
-    return false;
-}
-
-static bool find_pushed(const tenon_frame *f, const tenon_view *view, tenon_memory *out)
-{
-    tenon_block *at = f->blocks;
-    for (tenon__pushed *pushed; (pushed = tenon__block_find(&at, tenon__finish_pushed));) {
-        if (find_tensor(&pushed->view, 1, view) < 0)
-            continue;
-        out->index = pushed->index;
-        out->item = pushed->item;
-        return true;
-    }
-    return false;
-}
-
-static bool find_memory(const tenon_frame *f, const tenon_view *view, tenon_memory *out)
-{
-    const tenon_signature *s = f->signature;
-    *out = (tenon_memory){.where = TENON_MEMORY_NONE, .index = -1, .item = -1};
-    if (view->numel == 0)
-        return true;
-    out->where = TENON_MEMORY_ARGUMENT;
-    if (find_among(f->args, s->params, s->nparams, view, out))
-        return true;
-    out->where = TENON_MEMORY_RESULT;
-    if (find_among(f->results, s->results, s->nresults, view, out) || find_pushed(f, view, out))
-        return true;
-    out->where = TENON_MEMORY_SCRATCH;
-    tenon_block *at = f->blocks;
-    for (shared_scratch *scratch; (scratch = tenon__block_find(&at, release_scratch));) {
-        if (!scratch->tensor || find_tensor(tenon_tensor_view(scratch->tensor), 1, view) < 0)
-            continue;
-        out->scratch = scratch->tensor;
-        return true;
-    }
-    return false;
 }
 
 /* Whether the function itself may write to the memory. */
@@ -160,7 +55,11 @@ static tenon_status take_view(tenon_frame *f, const tenon_signature *s, int32_t 
         return tenon_fail(call, TENON_EFAILED, "its code calls '%s', whose argument '%s' is not a tensor: %s", s->name,
                           s->params[index].name, tenon_error_reason(&err));
     out->dims += 2 * view->ndim;
-    if (!find_memory(f, view, memory))
+    tenon_status status = tenon__find_memory(f, view, memory);
+    if (status == TENON_ENOMEM)
+        return tenon_fail(call, status, "no memory to look for the argument '%s' of '%s'", s->params[index].name,
+                          s->name);
+    if (status)
         return refuse_argument(call, s, index,
                                "is not in the memory of an argument, of a result or of tenon_scratch()");
     if (written && !may_write(f, memory))

@@ -78,8 +78,9 @@ void tenon__check_failure(tenon_frame *f, tenon_error *failure);
 /* As tenon_block_alloc, aligned to 16 bytes; tenon_blocks_release calls finish(memory) before it frees the block. */
 void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish)(void *memory));
 
-/* The memory of the next block that has this `finish`, or NULL. *at is the list at first, and then where to go on. */
-void *tenon__block_find(tenon_block **at, void (*finish)(void *memory));
+/* The memory of the next block that has this `finish`, or NULL. *at is the list at first, and then where to go on; `end` is a
+ * block of the list, or NULL. */
+void *tenon__block_find(tenon_block **at, const tenon_block *end, void (*finish)(void *memory));
 
 /* A tensor that the function has pushed to a list. It is in a block that has this `finish`, which does nothing, so that
  * callbacks find it. */
@@ -95,5 +96,8 @@ bool tenon__is_within(const tenon_view *inner, const tenon_view *outer);
 
 /* Scratch memory on the CPU for a function that has callables: a tensor, so that what a callback keeps can share it. */
 void *tenon__call_shared_scratch(tenon_frame *f, size_t bytes, size_t align);
+
+/* Find whose memory the view is in, in O(log n) of the tensors of the call. TENON_EFAILED: it is not the call's. */
+tenon_status tenon__find_memory(tenon_frame *f, const tenon_view *view, tenon_memory *out);
 
 #endif

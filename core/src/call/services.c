@@ -46,13 +46,13 @@ void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish
     return memory;
 }
 
-void *tenon__block_find(tenon_block **at, void (*finish)(void *memory))
+void *tenon__block_find(tenon_block **at, const tenon_block *end, void (*finish)(void *memory))
 {
     tenon_block *block = *at;
-    while (block && block->finish != finish)
+    while (block != end && block->finish != finish)
         block = block->next;
-    *at = block ? block->next : NULL;
-    return block ? memory_of(block, LEAST_ALIGNMENT) : NULL;
+    *at = block != end ? block->next : block;
+    return block != end ? memory_of(block, LEAST_ALIGNMENT) : NULL;
 }
 
 void tenon_blocks_release(tenon_block *list)

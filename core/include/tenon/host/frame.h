@@ -47,10 +47,12 @@ struct tenon_frame {
     tenon_bindings bindings;        /* set by tenon_frame_match */
     struct tenon__checked *checked; /* one of the blocks; set only if call.flags has TENON__CALL_CHECKED */
     struct tenon__loop *loop;       /* set only if call.flags has TENON__CALL_LOOP */
+    struct tenon__owners *owners;   /* one of the blocks; set only if call.flags has TENON__CALL_OWNERS */
 };
 
 /* Bits of tenon_call.flags for the driver: the call is checked; a parallel loop of it runs on several threads. */
 #define TENON__CALL_CHECKED (1u << 31)
+#define TENON__CALL_OWNERS  (1u << 28) /* a callback has searched the memory of the call */
 #define TENON__CALL_BODY    (1u << 29) /* the body of a loop runs on the thread of the call */
 #define TENON__CALL_LOOP    (1u << 30)
 
