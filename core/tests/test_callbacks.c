@@ -47,6 +47,8 @@ static void test_mistakes(void **state)
     no("f(g: callable('(x: ints)'))",
        "the arguments of a callback are tensors, int, float, bool and str\n  g(x: ints)");
     no("f(g: callable(\"(h: callable('()'))\"))", "the arguments of a callback are");
+    no("f(g: callable('(x: f32[**b])'))",
+       "an argument of a callback is not a batch: write '*b' instead of '**b'\n  g(x: f32[**b])");
     no("f(g: callable('() -> f32[3]'))", "a callback cannot return a tensor: pass it one with 'rw'");
     no("f(g: callable('() -> int?'))", "a result of a callback cannot be optional");
     no("f(g: callable('()') = 3)", "a callable can only have None as its default");

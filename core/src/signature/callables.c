@@ -16,6 +16,8 @@ static const char *find_mistake(const tenon_signature *s)
     for (int32_t i = 0; i < s->nparams; i++) {
         if (!is_simple(s->params[i].kind) && s->params[i].kind != TENON_KIND_TENSOR)
             return "the arguments of a callback are tensors, int, float, bool and str";
+        if (s->params[i].spec && tenon__has_batch(s->params[i].spec))
+            return "an argument of a callback is not a batch: write '*b' instead of '**b'";
         if (s->params[i].flags)
             return "an argument of a callback is always passed, by position: '?', '=', '*' and 'keep' do not apply to "
                    "it";

@@ -482,6 +482,9 @@ const fn find_callback_fault(text: &'static str, slot: &Slot, found: &Type) -> &
     if !s.mistake.is_empty() {
         return s.mistake;
     }
+    if has_batch(inner.as_bytes()) {
+        return "an argument of a callback is not a batch: write '*b' instead of '**b'";
+    }
     if s.nparams != found.passed.len() {
         return "the callback has another number of arguments";
     }
@@ -497,6 +500,18 @@ const fn find_callback_fault(text: &'static str, slot: &Slot, found: &Type) -> &
         return "the callback returns another kind of value";
     }
     ""
+}
+
+const fn has_batch(signature: &[u8]) -> bool {
+    let (mut i, mut star) = (0, false);
+    while i < signature.len() {
+        if star && signature[i] == b'*' {
+            return true;
+        }
+        star = signature[i] == b'*' || (star && signature[i].is_ascii_whitespace());
+        i += 1;
+    }
+    false
 }
 
 const fn find_choice_fault(text: &'static str, slot: &Slot, found: &Type) -> &'static str {

@@ -721,7 +721,7 @@ constexpr bool fits_callback(const slot &item, bool is_result)
 {
     bool simple = item.kind == kind::integer || item.kind == kind::number || item.kind == kind::boolean ||
                   item.kind == kind::text || (item.kind == kind::tensor && !is_result);
-    return simple && !item.optional && !item.defaulted && !item.kept;
+    return simple && !item.optional && !item.defaulted && !item.kept && !item.batch;
 }
 
 constexpr signature parse_callable(const slot &item)
