@@ -44,6 +44,14 @@ void *tenon__py_aligned_alloc(size_t alignment, size_t size);
 
 /* The state of one interpreter. Never freed, so that a release may come at any time: about a hundred bytes for each
  * interpreter that has used the bridge. */
+/* A dtype object of a framework. Printing one may take 10 microseconds, because frameworks do it in Python. */
+typedef struct tenon__py_known_dtype {
+    PyObject *object; /* a reference, or NULL */
+    tenon_dtype dtype;
+} tenon__py_known_dtype;
+
+enum { TENON__PY_KNOWN_DTYPES = 64 };
+
 typedef struct tenon__py_interp {
     struct tenon__py_interp *next;
     _Atomic bool dead;       /* its atexit hook has run: later releases from other threads leak */
@@ -63,6 +71,8 @@ typedef struct tenon__py_interp {
     _Atomic int checked;                  /* whether calls are checked; 0: TENON_CHECK has not been read */
     tenon__py_mutex functions_lock;       /* guards the list of functions */
     struct tenon__py_function *functions;
+    atomic_flag dtypes_lock;
+    tenon__py_known_dtype dtypes[TENON__PY_KNOWN_DTYPES]; /* a hash table by address; a new one replaces an old one */
 } tenon__py_interp;
 
 /* The type that PyType_FromSpec has made. In 3.11 it may fail for lack of memory without an exception. */

@@ -36,6 +36,44 @@ static bool parse_printed(const char *text, tenon_dtype *out)
     return tenon_dtype_parse(name, out, NULL) == TENON_OK;
 }
 
+/* Where the interpreter may remember the object, or NULL. Objects of classes that are written in Python may change. */
+static tenon__py_known_dtype *place_of_dtype(PyObject *object, tenon__py_interp **interp)
+{
+    if (PyType_Check(object) || (PyType_GetFlags(Py_TYPE(object)) & Py_TPFLAGS_HEAPTYPE))
+        return NULL;
+    *interp = tenon__py_interp_state();
+    uint64_t hash = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u;
+    return *interp ? &(*interp)->dtypes[hash >> 58] : NULL;
+}
+
+static bool find_known_dtype(PyObject *object, tenon_dtype *out)
+{
+    tenon__py_interp *interp;
+    const tenon__py_known_dtype *place = place_of_dtype(object, &interp);
+    if (!place)
+        return false;
+    tenon__py_spin_lock(&interp->dtypes_lock);
+    bool found = place->object == object;
+    if (found)
+        *out = place->dtype;
+    tenon__py_spin_unlock(&interp->dtypes_lock);
+    return found;
+}
+
+static void remember_dtype(PyObject *object, tenon_dtype dtype)
+{
+    tenon__py_interp *interp;
+    tenon__py_known_dtype *place = place_of_dtype(object, &interp);
+    if (!place)
+        return;
+    Py_INCREF(object);
+    tenon__py_spin_lock(&interp->dtypes_lock);
+    PyObject *replaced = place->object;
+    *place = (tenon__py_known_dtype){object, dtype};
+    tenon__py_spin_unlock(&interp->dtypes_lock);
+    Py_XDECREF(replaced);
+}
+
 int tenon__py_to_dtype(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                        tenon_dtype *out)
 {
@@ -50,6 +88,8 @@ int tenon__py_to_dtype(const tenon__py_function *function, const tenon_parameter
         return tenon__py_argument_error(function, param->name, PyExc_TypeError,
                                         "expected %s, got %R, which is not the name of a dtype", param->type, object);
     }
+    if (find_known_dtype(object, out))
+        return 0;
     PyObject *printed = PyType_Check(object)             ? PyObject_GetAttrString(object, "__name__")
                         : is_dtype_type(Py_TYPE(object)) ? PyObject_Str(object)
                                                          : NULL;
@@ -58,8 +98,10 @@ int tenon__py_to_dtype(const tenon__py_function *function, const tenon_parameter
     Py_XDECREF(printed);
     if (PyErr_Occurred())
         return -1;
-    if (found)
+    if (found) {
+        remember_dtype(object, *out);
         return 0;
+    }
     return is_named ? tenon__py_argument_error(function, param->name, PyExc_TypeError,
                                                "expected %s, got %R, which has no DLPack dtype", param->type, object)
                     : tenon__py_wrong_type(function, param, object);

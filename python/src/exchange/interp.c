@@ -154,6 +154,8 @@ static void capsule_free(PyObject *capsule)
         Py_XDECREF((PyObject *)atomic_load(&interp->method_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->meta_type));
         Py_XDECREF(atomic_load(&interp->dlpack_constants));
+        for (int i = 0; i < TENON__PY_KNOWN_DTYPES; i++)
+            Py_XDECREF(interp->dtypes[i].object);
     }
 }
 
