@@ -98,6 +98,39 @@ static void test_the_environment(void **state)
     unsetenv("TENON_VARIANT");
 }
 
+/* Linked with --wrap: the CPU has these variants, whatever the machine has. */
+bool __real_tenon__cpu_has(const char *name);
+bool __wrap_tenon__cpu_has(const char *name);
+static const char *injected; /* NULL: those of the machine */
+
+bool __wrap_tenon__cpu_has(const char *name)
+{
+    return injected ? strstr(injected, name) != NULL : __real_tenon__cpu_has(name);
+}
+
+static void test_a_variant_newer_than_the_cpu(void **state)
+{
+    (void)state;
+    char path[NAME], newer[NAME], older[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    beside(path, "x86-64-v4", newer);
+    beside(path, "x86-64-v3", older);
+    replace(built("no_module.so"), newer); /* it is not opened: its instructions would end the process */
+    injected = "x86-64-v2 x86-64-v3";
+    assert_int_equal(answer(open_ok(path)), 1);
+    setenv("TENON_VARIANT", "x86-64-v4", 1);
+    refused(path, "TENON_VARIANT is 'x86-64-v4', but this CPU does not have its instructions; unset it, or set it to "
+                  "baseline");
+    setenv("TENON_VARIANT", "baseline", 1);
+    assert_int_equal(answer(open_ok(path)), 1);
+    unsetenv("TENON_VARIANT");
+    replace(built("answer_2.so"), older); /* the newest one that the CPU has */
+    const tenon_module *module = open_ok(path);
+    assert_int_equal(answer(module), 2);
+    assert_string_equal(tenon_library_variant(module), "x86-64-v3");
+    injected = NULL;
+}
+
 static void test_bad_variants(void **state)
 {
     (void)state;
@@ -127,9 +160,8 @@ static void test_bad_variants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_variant_is_used),
-        cmocka_unit_test(test_a_new_build),
-        cmocka_unit_test(test_the_environment),
+        cmocka_unit_test(test_the_variant_is_used), cmocka_unit_test(test_a_new_build),
+        cmocka_unit_test(test_the_environment),     cmocka_unit_test(test_a_variant_newer_than_the_cpu),
         cmocka_unit_test(test_bad_variants),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
