@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -258,6 +259,33 @@ static void test_a_forked_child_is_inline(void **state)
     int result = -1;
     assert_int_equal(waitpid(child, &result, 0), child);
     assert_int_equal(result, 0);
+    end(&frame);
+}
+
+static jmp_buf outside;
+
+static tenon_status leave_by_jump(void *context, int64_t begin, int64_t end)
+{
+    (void)context;
+    (void)begin;
+    (void)end;
+    longjmp(outside, 1);
+}
+
+/* Bodies must not do it. On one thread only the call is affected: it cannot use callbacks any more. */
+static void test_longjmp_out_of_a_body(void **state)
+{
+    (void)state;
+    tenon_call *running = start();
+    if (setjmp(outside) == 0) {
+        (void)tenon_parallel_for(running, 10, 10, leave_by_jump, NULL);
+        fail();
+    }
+    end(&frame);
+    tenon_call *next = start();
+    int before = *regions;
+    assert_int_equal(visit_all(next, 1000, 1), TENON_OK);
+    assert_int_equal(*regions, before + 1);
     end(&frame);
 }
 
@@ -520,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_a_nested_loop_is_inline),
         cmocka_unit_test(test_loops_that_start_meanwhile_are_inline),
         cmocka_unit_test(test_a_forked_child_is_inline),
+        cmocka_unit_test(test_longjmp_out_of_a_body),
         cmocka_unit_test(test_a_loop_inside_a_region_of_the_runtime_is_inline),
         cmocka_unit_test(test_the_first_failure_ends_the_call),
         cmocka_unit_test(test_failures_of_bodies),

@@ -1288,7 +1288,6 @@ tenon_status tenon_signature_alloc(const char *text, const tenon_module *module,
                                   "the host was compiled with layout %u of tenon/host.h, but the core with %u; "
                                   "compile both from the same release of Tenon",
                                   (unsigned)layout, TENON_HOST_LAYOUT);
-    tenon__process_note();
     return compile_entry(text, &(entry_grammar){function, module}, out, err);
 }
 

@@ -20,12 +20,7 @@
  * without this folder. */
 #ifdef TENON__POSIX
 void tenon__at_fork(void (*before)(void), void (*after)(void));
-/* Remember this process, unless one is remembered already. A process that has another id was forked from it. */
-void tenon__process_note(void);
 #else
-static inline void tenon__process_note(void)
-{
-}
 static inline void tenon__at_fork(void (*before)(void), void (*after)(void))
 {
     (void)before;
@@ -116,7 +111,7 @@ bool tenon__cpu_has(const char *name);
 /* --------------------------------------------------------------------------------------------------------- threads */
 
 #ifdef TENON__POSIX
-/* Whether tenon__process_note has remembered another process. */
+/* Whether this process was forked from another one, and is the same program: threads of the other one do not exist in it. */
 bool tenon__process_is_forked(void);
 /* A number that no other thread of the process has now. */
 uintptr_t tenon__thread_id(void);

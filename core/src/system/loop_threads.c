@@ -6,22 +6,48 @@
 #ifdef TENON__POSIX
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #endif
 
 #ifdef TENON__POSIX
 
-static _Atomic int first_process; /* that used the core */
+static int loading_process; /* that loaded the core */
 
-void tenon__process_note(void)
+__attribute__((constructor)) static void note_process(void)
 {
-    int unknown = 0;
-    if (atomic_load_explicit(&first_process, memory_order_relaxed) == 0)
-        atomic_compare_exchange_strong(&first_process, &unknown, tenon__process_id());
+    loading_process = tenon__process_id();
+}
+
+/* Whether the kernel says that the process was forked and has not called exec since. False if it does not say. */
+static bool is_fork_for_kernel(void)
+{
+#ifdef __linux__
+    const unsigned long forked_without_exec = 0x40; /* PF_FORKNOEXEC, of the flags: the seventh field after the name */
+    char text[1024] = "";
+    tenon__file file = tenon__file_open("/proc/self/stat");
+    if (file == TENON__NO_FILE)
+        return false;
+    int64_t size = tenon__file_read(file, text, sizeof text - 1, 0);
+    tenon__file_close(file);
+    const char *at = size > 0 ? strrchr(text, ')') : NULL;
+    for (int field = 0; at && field < 7; field++)
+        at = strchr(at + 1, ' ');
+    return at && (strtoul(at, NULL, 10) & forked_without_exec);
+#else
+    return false;
+#endif
 }
 
 bool tenon__process_is_forked(void)
 {
-    return atomic_load_explicit(&first_process, memory_order_relaxed) != tenon__process_id();
+    static _Atomic int known; /* the process, or minus that if it is a fork */
+    int self = tenon__process_id(), last = atomic_load_explicit(&known, memory_order_relaxed);
+    if (last == self || last == -self)
+        return last < 0;
+    bool forked = self != loading_process || is_fork_for_kernel();
+    atomic_store_explicit(&known, forked ? -self : self, memory_order_relaxed);
+    return forked;
 }
 
 uintptr_t tenon__thread_id(void)

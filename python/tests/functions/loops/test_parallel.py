@@ -190,6 +190,36 @@ def test_a_child_forked_before_the_first_loop_is_inline():
 
 
 @needs_openmp
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says that a process was forked")
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_child_that_loads_the_first_library_is_inline(imported):
+    """The parent has imported Tenon or not; in both cases it knows no signature."""
+    code = f"""
+import os
+{"import tenon" if imported else ""}
+child = os.fork()
+if child == 0:
+    exec({BEGIN + "print(*threads(), loaded(), flush=True)"!r})
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+exec({BEGIN + "print(threads()[0])"!r})
+"""
+    assert run_python(code, LIBRARY).split() == ["1", "True", "False", "4"]
+
+
+@needs_openmp
+def test_a_program_that_a_forked_child_starts_has_threads():
+    code = f"""
+import os, sys
+child = os.fork()
+if child == 0:
+    os.execv(sys.executable, [sys.executable, "-c", {BEGIN + "print(threads()[0], flush=True)"!r}, sys.argv[1]])
+assert os.waitpid(child, 0)[1] == 0
+"""
+    assert run_python(code, LIBRARY).split() == ["4"]
+
+
+@needs_openmp
 def test_a_fork_while_threads_run():
     code = """
     other = threading.Thread(target=kernels.rests)
@@ -204,6 +234,12 @@ def test_a_fork_while_threads_run():
     other.join()
     """
     assert run(code) == ["1", "True"]
+
+
+def test_longjmp_is_documented():
+    root = HERE.parents[3]
+    for file in ("docs/loops.md", "core/include/tenon/function.h"):
+        assert "longjmp" in (root / file).read_text(encoding="utf-8")
 
 
 @needs_openmp
