@@ -623,14 +623,14 @@ static inline tenon_status tenon_for_each(tenon_call *call, int64_t grain,
 
 /* An elementwise function, whole: TENON_ELEMENTWISE(lerp, z = x + t * (y - x), float, z, float, x, float, y, float, t) is the
  * function of "lerp(x: f32[**b], y: f32[**b], t: f32[**b]) -> f32[**b]". After the code, which sets the result, come the type
- * and the name of the result, and those of one to six arguments. Arguments that are not dense are copied in small pieces, so
- * that the compiler vectorises the loop for any strides. Large batches run on several threads. */
+ * and the name of the result, and those of one to six arguments. Long runs that are not dense are copied in small pieces,
+ * so that the compiler vectorises the loop for any strides. Large batches run on several threads. */
 #define TENON_ELEMENTWISE(name, code, R, out, ...)                                                                     \
     TENON__PICK(__VA_ARGS__, TENON__EACH6, 0, TENON__EACH5, 0, TENON__EACH4, 0, TENON__EACH3, 0, TENON__EACH2, 0,      \
                 TENON__EACH1, 0, 0)                                                                                    \
     (name, code, R, out, __VA_ARGS__)
 
-enum { TENON__PIECE = 256, TENON__ELEMENTWISE_GRAIN = 32768 };
+enum { TENON__PIECE = 256, TENON__SHORT_RUN = 16, TENON__ELEMENTWISE_GRAIN = 32768 };
 
 #define TENON__PICK(a, b, c, d, e, f, g, h, i, j, k, l, picked, ...) picked
 
@@ -638,26 +638,38 @@ enum { TENON__PIECE = 256, TENON__ELEMENTWISE_GRAIN = 32768 };
 #define TENON__PIECE_OF(A, a) A tenon__piece_##a[TENON__PIECE]
 #define TENON__TAKE(A, a, k)                                                                                           \
     const A *tenon__from_##a = (const A *)tenon__data[k] + tenon__at * tenon__steps[k];                                \
-    if (tenon__steps[k] != 1) {                                                                                        \
-        const int64_t tenon__step = tenon__steps[k], tenon__taken = tenon__step || !tenon__at ? tenon__n : 0;          \
-        TENON__INDEPENDENT                                                                                             \
-        for (int64_t tenon__i = 0; tenon__i < tenon__taken; tenon__i++)                                                \
-            tenon__piece_##a[tenon__i] = tenon__from_##a[tenon__i * tenon__step];                                      \
+    if (tenon__steps[k] == 0) {                                                                                        \
+        const A tenon__same = *tenon__from_##a;                                                                        \
+        for (int64_t tenon__i = 0; tenon__i < tenon__n && tenon__at == 0; tenon__i++)                                  \
+            tenon__piece_##a[tenon__i] = tenon__same;                                                                  \
+        tenon__from_##a = tenon__piece_##a;                                                                            \
+    } else if (tenon__steps[k] != 1) {                                                                                 \
+        const int64_t tenon__step = tenon__steps[k];                                                                   \
+        int64_t tenon__i = 0;                                                                                          \
+        for (; tenon__i + 4 <= tenon__n; tenon__i += 4, tenon__from_##a += 4 * tenon__step) {                          \
+            tenon__piece_##a[tenon__i] = tenon__from_##a[0];                                                           \
+            tenon__piece_##a[tenon__i + 1] = tenon__from_##a[tenon__step];                                             \
+            tenon__piece_##a[tenon__i + 2] = tenon__from_##a[2 * tenon__step];                                         \
+            tenon__piece_##a[tenon__i + 3] = tenon__from_##a[3 * tenon__step];                                         \
+        }                                                                                                              \
+        for (; tenon__i < tenon__n; tenon__i++, tenon__from_##a += tenon__step)                                        \
+            tenon__piece_##a[tenon__i] = *tenon__from_##a;                                                             \
         tenon__from_##a = tenon__piece_##a;                                                                            \
     }
-#define TENON__ITEM(A, a) const A a = tenon__from_##a[tenon__i]
+#define TENON__POINTER(A, a, k)                                                                                        \
+    const A *tenon__from_##a = (const A *)tenon__data[k];                                                              \
+    const int64_t tenon__step_##a = tenon__steps[k]
+#define TENON__ITEM(A, a)         const A a = tenon__from_##a[tenon__i]
+#define TENON__STRIDED_ITEM(A, a) const A a = tenon__from_##a[tenon__i * tenon__step_##a]
 
-#define TENON__EACH_BODY(name, code, R, out, count, pieces, takes, items, ...)                                         \
-    static tenon_status tenon__run_##name(void *tenon__context, void *const *tenon__data, const int64_t *tenon__steps, \
-                                          int64_t tenon__count)                                                        \
+/* First long runs with any strides, in pieces; then dense runs and short ones. */
+#define TENON__EACH_BODY(name, code, R, out, count, pieces, takes, pointers, items, strided, ...)                      \
+    static tenon_status tenon__run_strided_##name(void *const *tenon__data, const int64_t *tenon__steps,               \
+                                                  int64_t tenon__count)                                                \
     {                                                                                                                  \
         pieces;                                                                                                        \
         R tenon__piece_##out[TENON__PIECE];                                                                            \
-        bool tenon__dense = true;                                                                                      \
-        (void)tenon__context;                                                                                          \
-        for (int tenon__k = 0; tenon__k <= count; tenon__k++)                                                          \
-            tenon__dense = tenon__dense && tenon__steps[tenon__k] == 1;                                                \
-        int64_t tenon__n = tenon__dense ? tenon__count : TENON__PIECE;                                                 \
+        int64_t tenon__n = TENON__PIECE;                                                                               \
         for (int64_t tenon__at = 0; tenon__at < tenon__count; tenon__at += tenon__n) {                                 \
             tenon__n = tenon__count - tenon__at < tenon__n ? tenon__count - tenon__at : tenon__n;                      \
             takes;                                                                                                     \
@@ -675,6 +687,39 @@ enum { TENON__PIECE = 256, TENON__ELEMENTWISE_GRAIN = 32768 };
         }                                                                                                              \
         return TENON_OK;                                                                                               \
     }                                                                                                                  \
+    static tenon_status tenon__run_##name(void *tenon__context, void *const *tenon__data, const int64_t *tenon__steps, \
+                                          int64_t tenon__count)                                                        \
+    {                                                                                                                  \
+        pointers;                                                                                                      \
+        R *tenon__to = (R *)tenon__data[count];                                                                        \
+        const int64_t tenon__step = tenon__steps[count];                                                               \
+        int64_t tenon__bits = 0; /* of all steps */                                                                    \
+        bool tenon__dense = true;                                                                                      \
+        (void)tenon__context;                                                                                          \
+        for (int tenon__k = 0; tenon__k <= count; tenon__k++) {                                                        \
+            tenon__bits |= tenon__steps[tenon__k];                                                                     \
+            tenon__dense = tenon__dense && tenon__steps[tenon__k] == 1;                                                \
+        }                                                                                                              \
+        if (!tenon__dense && tenon__count >= (tenon__bits == 1 ? TENON__SHORT_RUN : 2 * TENON__SHORT_RUN))             \
+            return tenon__run_strided_##name(tenon__data, tenon__steps, tenon__count);                                 \
+        if (!tenon__dense) {                                                                                           \
+            for (int64_t tenon__i = 0; tenon__i < tenon__count; tenon__i++) {                                          \
+                strided;                                                                                               \
+                R out;                                                                                                 \
+                code;                                                                                                  \
+                tenon__to[tenon__i * tenon__step] = out;                                                               \
+            }                                                                                                          \
+            return TENON_OK;                                                                                           \
+        }                                                                                                              \
+        TENON__INDEPENDENT                                                                                             \
+        for (int64_t tenon__i = 0; tenon__i < tenon__count; tenon__i++) {                                              \
+            items;                                                                                                     \
+            R out;                                                                                                     \
+            code;                                                                                                      \
+            tenon__to[tenon__i] = out;                                                                                 \
+        }                                                                                                              \
+        return TENON_OK;                                                                                               \
+    }                                                                                                                  \
     static tenon_status name(tenon_call *tenon__call)                                                                  \
     {                                                                                                                  \
         static const size_t tenon__sizes[] = {__VA_ARGS__, sizeof(R)};                                                 \
@@ -683,39 +728,53 @@ enum { TENON__PIECE = 256, TENON__ELEMENTWISE_GRAIN = 32768 };
     }
 
 #define TENON__EACH1(name, code, R, out, A, a)                                                                         \
-    TENON__EACH_BODY(name, code, R, out, 1, TENON__PIECE_OF(A, a), TENON__TAKE(A, a, 0), TENON__ITEM(A, a), sizeof(A))
+    TENON__EACH_BODY(name, code, R, out, 1, TENON__PIECE_OF(A, a), TENON__TAKE(A, a, 0), TENON__POINTER(A, a, 0),      \
+                     TENON__ITEM(A, a), TENON__STRIDED_ITEM(A, a), sizeof(A))
 #define TENON__EACH2(name, code, R, out, A, a, B, b)                                                                   \
     TENON__EACH_BODY(name, code, R, out, 2, TENON__PIECE_OF(A, a);                                                     \
-                     TENON__PIECE_OF(B, b), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1), TENON__ITEM(A, a);              \
-                     TENON__ITEM(B, b), sizeof(A), sizeof(B))
+                     TENON__PIECE_OF(B, b), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1), TENON__POINTER(A, a, 0);        \
+                     TENON__POINTER(B, b, 1), TENON__ITEM(A, a); TENON__ITEM(B, b), TENON__STRIDED_ITEM(A, a);         \
+                     TENON__STRIDED_ITEM(B, b), sizeof(A), sizeof(B))
 #define TENON__EACH3(name, code, R, out, A, a, B, b, C, c)                                                             \
     TENON__EACH_BODY(name, code, R, out, 3, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b);                              \
                      TENON__PIECE_OF(C, c), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2),            \
-                     TENON__ITEM(A, a);                                                                                \
-                     TENON__ITEM(B, b); TENON__ITEM(C, c), sizeof(A), sizeof(B), sizeof(C))
+                     TENON__POINTER(A, a, 0);                                                                          \
+                     TENON__POINTER(B, b, 1); TENON__POINTER(C, c, 2), TENON__ITEM(A, a); TENON__ITEM(B, b);           \
+                     TENON__ITEM(C, c), TENON__STRIDED_ITEM(A, a); TENON__STRIDED_ITEM(B, b);                          \
+                     TENON__STRIDED_ITEM(C, c), sizeof(A), sizeof(B), sizeof(C))
 #define TENON__EACH4(name, code, R, out, A, a, B, b, C, c, D, d)                                                       \
     TENON__EACH_BODY(                                                                                                  \
         name, code, R, out, 4, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b); TENON__PIECE_OF(C, c);                    \
         TENON__PIECE_OF(D, d), TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2) TENON__TAKE(D, d, 3),    \
-        TENON__ITEM(A, a);                                                                                             \
-        TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d), sizeof(A), sizeof(B), sizeof(C), sizeof(D))
+        TENON__POINTER(A, a, 0);                                                                                       \
+        TENON__POINTER(B, b, 1); TENON__POINTER(C, c, 2); TENON__POINTER(D, d, 3), TENON__ITEM(A, a);                  \
+        TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d), TENON__STRIDED_ITEM(A, a); TENON__STRIDED_ITEM(B, b); \
+        TENON__STRIDED_ITEM(C, c); TENON__STRIDED_ITEM(D, d), sizeof(A), sizeof(B), sizeof(C), sizeof(D))
 #define TENON__EACH5(name, code, R, out, A, a, B, b, C, c, D, d, E, e)                                                 \
     TENON__EACH_BODY(name, code, R, out, 5, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b); TENON__PIECE_OF(C, c);       \
                      TENON__PIECE_OF(D, d); TENON__PIECE_OF(E, e),                                                     \
                                             TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2)             \
                                                 TENON__TAKE(D, d, 3) TENON__TAKE(E, e, 4),                             \
-                                            TENON__ITEM(A, a);                                                         \
-                     TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d);                                          \
-                     TENON__ITEM(E, e), sizeof(A), sizeof(B), sizeof(C), sizeof(D), sizeof(E))
+                                            TENON__POINTER(A, a, 0);                                                   \
+                     TENON__POINTER(B, b, 1); TENON__POINTER(C, c, 2); TENON__POINTER(D, d, 3);                        \
+                     TENON__POINTER(E, e, 4), TENON__ITEM(A, a); TENON__ITEM(B, b); TENON__ITEM(C, c);                 \
+                     TENON__ITEM(D, d); TENON__ITEM(E, e), TENON__STRIDED_ITEM(A, a); TENON__STRIDED_ITEM(B, b);       \
+                     TENON__STRIDED_ITEM(C, c); TENON__STRIDED_ITEM(D, d);                                             \
+                     TENON__STRIDED_ITEM(E, e), sizeof(A), sizeof(B), sizeof(C), sizeof(D), sizeof(E))
 #define TENON__EACH6(name, code, R, out, A, a, B, b, C, c, D, d, E, e, F, f)                                           \
     TENON__EACH_BODY(name, code, R, out, 6, TENON__PIECE_OF(A, a); TENON__PIECE_OF(B, b); TENON__PIECE_OF(C, c);       \
                      TENON__PIECE_OF(D, d); TENON__PIECE_OF(E, e);                                                     \
                      TENON__PIECE_OF(F, f),                                                                            \
                      TENON__TAKE(A, a, 0) TENON__TAKE(B, b, 1) TENON__TAKE(C, c, 2) TENON__TAKE(D, d, 3)               \
                          TENON__TAKE(E, e, 4) TENON__TAKE(F, f, 5),                                                    \
-                     TENON__ITEM(A, a);                                                                                \
-                     TENON__ITEM(B, b); TENON__ITEM(C, c); TENON__ITEM(D, d); TENON__ITEM(E, e);                       \
-                     TENON__ITEM(F, f), sizeof(A), sizeof(B), sizeof(C), sizeof(D), sizeof(E), sizeof(F))
+                     TENON__POINTER(A, a, 0);                                                                          \
+                     TENON__POINTER(B, b, 1); TENON__POINTER(C, c, 2); TENON__POINTER(D, d, 3);                        \
+                     TENON__POINTER(E, e, 4); TENON__POINTER(F, f, 5), TENON__ITEM(A, a); TENON__ITEM(B, b);           \
+                     TENON__ITEM(C, c); TENON__ITEM(D, d); TENON__ITEM(E, e);                                          \
+                     TENON__ITEM(F, f), TENON__STRIDED_ITEM(A, a); TENON__STRIDED_ITEM(B, b);                          \
+                     TENON__STRIDED_ITEM(C, c); TENON__STRIDED_ITEM(D, d); TENON__STRIDED_ITEM(E, e);                  \
+                     TENON__STRIDED_ITEM(F, f), sizeof(A), sizeof(B), sizeof(C), sizeof(D), sizeof(E), sizeof(F))
+
 /* ------------------------------------------------------------------------------------------------------- callbacks */
 
 /* Values for the arguments of a callback. */

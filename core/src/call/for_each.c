@@ -6,7 +6,7 @@
 
 enum {
     MOST_TENSORS = TENON_MAX_PARAMETERS + TENON_MAX_RESULTS,
-    SHORT_RUN = 6 /* calling the body for fewer items takes longer than memory that is not read in its order */
+    SHORT_RUN = 5 /* calling the body for fewer items takes longer than memory that is not read in its order */
 };
 
 /* One tensor of the batch: its first item, and its strides in bytes. */
@@ -29,41 +29,60 @@ typedef struct batch_loop {
 
 /* ---------------------------------------------------------------------------------------------------------- the loop */
 
-/* The items from `begin` to `end`: the body of a parallel loop. */
+/* Move by that many bytes. A tensor that was not passed stays NULL, because its strides are 0. */
+static inline void *moved(void *data, int64_t bytes)
+{
+    return (void *)((uintptr_t)data + (uintptr_t)bytes);
+}
+
+static void move_all(const batch_loop *loop, void **data, int32_t dim, int64_t by)
+{
+    for (int32_t k = 0; k < loop->count; k++)
+        data[k] = moved(data[k], by * loop->tensors[k].strides[dim]);
+}
+
+/* All rows of dimension `dim` are done: go to its first row, and to the next one of the dimension before it. */
+static void carry(const batch_loop *loop, int64_t *index, void **data, int32_t dim)
+{
+    for (; dim > 0 && index[dim] == loop->shape[dim]; dim--) {
+        move_all(loop, data, dim, -index[dim]);
+        index[dim] = 0;
+        index[dim - 1]++;
+        move_all(loop, data, dim - 1, 1);
+    }
+}
+
+/* The items from `begin` to `end`: the body of a parallel loop. Rows may be as short as five items, so that little is done for
+ * each. */
 static tenon_status run_items(void *context, int64_t begin, int64_t end)
 {
     const batch_loop *loop = context;
-    int64_t index[TENON_MAX_NDIM], inner = loop->shape[loop->ndim - 1], rest = begin;
-    char *data[MOST_TENSORS];
-    void *run[MOST_TENSORS];
-    for (int32_t i = loop->ndim - 1; i >= 0; rest /= loop->shape[i--])
-        index[i] = rest % loop->shape[i];
-    int64_t at = index[loop->ndim - 1];
-    for (int32_t k = 0; k < loop->count; k++) {
+    int32_t last = loop->ndim - 1, outer = last - 1, tensors = loop->count;
+    int64_t index[TENON_MAX_NDIM], row_steps[MOST_TENSORS], inner = loop->shape[last], rest = begin;
+    void *data[MOST_TENSORS];
+    for (int32_t k = 0; k < tensors; k++) {
         data[k] = loop->tensors[k].data;
-        for (int32_t i = 0; data[k] && i < loop->ndim - 1; i++)
-            data[k] += index[i] * loop->tensors[k].strides[i];
+        row_steps[k] = outer >= 0 ? loop->tensors[k].strides[outer] : 0;
     }
-    while (begin < end) {
+    for (int32_t i = last; i >= 0; rest /= loop->shape[i--]) {
+        index[i] = rest % loop->shape[i];
+        move_all(loop, data, i, index[i]);
+    }
+    int64_t at = index[last];
+    while (true) {
         int64_t count = inner - at < end - begin ? inner - at : end - begin;
-        for (int32_t k = 0; k < loop->count; k++)
-            run[k] = data[k] ? data[k] + at * loop->tensors[k].strides[loop->ndim - 1] : NULL;
-        tenon_status status = loop->body(loop->context, run, loop->steps, count);
-        if (status)
-            return status;
+        tenon_status status = loop->body(loop->context, data, loop->steps, count);
         begin += count;
+        if (status || begin == end)
+            return status;
+        if (at)
+            move_all(loop, data, last, -at);
         at = 0;
-        for (int32_t i = loop->ndim - 2; i >= 0; i--) { /* the next row */
-            bool carries = ++index[i] == loop->shape[i];
-            index[i] = carries ? 0 : index[i];
-            for (int32_t k = 0; k < loop->count; k++)
-                if (data[k])
-                    data[k] += loop->tensors[k].strides[i] * (carries ? 1 - loop->shape[i] : 1);
-            if (!carries)
-                break;
-        }
+        for (int32_t k = 0; k < tensors; k++)
+            data[k] = moved(data[k], row_steps[k]);
+        if (++index[outer] == loop->shape[outer])
+            carry(loop, index, data, outer);
     }
-    return TENON_OK;
 }
 
 /* Whether dimension `i` of all tensors goes on where dimension `inner`, which is after it, ends. */

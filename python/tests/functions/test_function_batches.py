@@ -44,6 +44,24 @@ def test_values(batches, shapes):
     np.testing.assert_array_equal(result, expected(x, y, t))
 
 
+@pytest.mark.parametrize("count", [*range(1, 36), 63, 64, 255, 256, 257, 600])
+def test_runs_of_each_length(batches, count):
+    """Dense, strided, repeated, reversed and transposed: each has a loop of its own."""
+    rows = 7
+    wide = numbers(rows, 2 * count + 1)
+    pairs = [
+        (wide[:, :count], numbers(count)),
+        (wide[:, :count], numbers(rows, 1)),
+        (wide[:, : 2 * count : 2], wide[:, : 2 * count : 2]),
+        (wide[:, :count][:, ::-1], numbers(count)[::-1]),
+        (numbers(count, rows).T, numbers(rows, 1)),
+    ]
+    for x, y in pairs:
+        np.testing.assert_array_equal(batches.lerp(x, y, f32(0.5)), expected(x, y, f32(0.5)))
+        np.testing.assert_array_equal(batches.lerp(y, x, x), expected(y, x, x))
+        np.testing.assert_array_equal(batches.halve(x.astype("f8")), x / 2)
+
+
 @settings(max_examples=200, deadline=None)
 @given(mutually_broadcastable_shapes(num_shapes=3, max_dims=5, max_side=4, min_side=0), st.data())
 def test_as_numpy(batches, shapes, data):
