@@ -31,7 +31,7 @@ BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 # The seconds that a group takes with --quick and in full; the progress bar starts with them.
 GROUPS = {
     "numpy": (4, 13), "torch": (5, 13), "jax": (5, 12), "tensorflow": (12, 20), "tensor": (5, 12), "gpu": (1, 60),
-    "same object": (3, 5), "functions": (6, 16), "objects": (1, 3), "rust": (6, 20), "compiled": (12, 16), "jax operators": (5, 12), "loops": (1, 2),
+    "same object": (3, 5), "functions": (6, 16), "arguments": (4, 10), "objects": (1, 3), "rust": (6, 20), "compiled": (12, 16), "jax operators": (5, 12), "loops": (1, 2),
     "shared": (3, 8), "sizes": (8, 15), "memory": (12, 35), "start": (20, 85), "threads": (8, 18), "copies": (3, 55),
     "conversions": (2, 6), "elixir": (12, 60)}
 COUNTING = 50  # instructions

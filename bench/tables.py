@@ -248,12 +248,16 @@ def sections(results):
         "the time that 64 more calls in the same program add, each of which needs the result of the one before. An *eager "
         "call* is `kernels.f` on JAX arrays, beside a jitted function that does the same.")
     add("The cost of an argument", arguments(results))
+    add("Bytes, lists and overloads", simple(results, "arguments", title="ns"),
+        "*Bytes in and out* returns a copy of its argument. A *list* is a Python list of vectors, whose first elements are "
+        "summed; *1,000 borrows* is a loop in C over the same list. *The function alone* has the first of the two entries only.")
     add("Objects", simple(results, "objects", title="ns"),
         "Each row compares two ways to do the same: a method beside a function, results with names beside results without, a "
         "new vector beside one that has an array to follow, and a kept argument beside `tenon_py_import`.")
     add("Loops inside a function", simple(results, "loops", title="loop"),
         "Tenon's figures include the whole call; raw C is called by ctypes with an address that was read before. A dense "
-        "loop follows the data pointer; a strided one reads every second element with `tenon_at`.")
+        "loop follows the data pointer; a strided one reads every second element with `tenon_at`. *Add* is one line of "
+        "`TENON_ELEMENTWISE` beside `numpy.add`, on one thread.")
     add("Sizes", simple(results, "sizes", title="owned import and release"),
         "For comparison, a copy with `numpy.ndarray.copy` and `torch.Tensor.clone`, both on one thread.")
     add("Peak memory", simple(results, "memory", "mib", title="MiB added by 100 crossings of 400 MB, fresh process"))

@@ -1,4 +1,5 @@
 """The groups of rows. Each is a function of a worker.Session and runs in a process of its own."""
+from groups.arguments import arguments_group
 from groups.compiled import compiled_group
 from groups.crossings import crossing_group
 from groups.functions import functions_group, loops_group
@@ -22,6 +23,7 @@ GROUPS = {
     "gpu jax": crossing_group("jax on cuda"),
     "same object": same_object_group,
     "functions": functions_group,
+    "arguments": arguments_group,
     "objects": objects_group,
     "rust": rust_group,
     "compiled": compiled_group,

@@ -1,4 +1,4 @@
-"""Loops of one function on all threads, beside torch, NumPy and numba (if it is installed): saxpy and softmax."""
+"""Loops of one function, beside torch, NumPy and numba (if it is installed): batches on one thread, saxpy and softmax on all."""
 import math
 import pathlib
 
@@ -27,6 +27,13 @@ static tenon_status saxpy(tenon_call *call)
 
 TENON_MODULE(loops, NULL,
     TENON_FUNCTION_FLAGS("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, NULL, TENON_RELEASE_LOCK))
+"""
+ADD = """
+#include <tenon/function.h>
+
+TENON_ELEMENTWISE(add, z = x + y, float, z, float, x, float, y)
+
+TENON_MODULE(batches, NULL, TENON_FUNCTION("add(x: f32[**b], y: f32[**b]) -> f32[**b]", add, NULL))
 """
 SOFTMAX = pathlib.Path(__file__).resolve().parents[2] / "examples/loops/softmax.c"
 FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-ffinite-math-only", "-lm"]
@@ -77,6 +84,35 @@ def rows_of_softmax(session, kernels, threads, torch, numpy):
         check=lambda a: math.isclose(float(a[0].sum()), 1.0, rel_tol=1e-4))
 
 
+def rows_of_batches(session, kernels, numpy):
+    """A million additions, of arrays that are not in C order and of arrays that are repeated."""
+    n = 1000
+
+    def ones(*shape):
+        return numpy.ones(shape, "float32")
+
+    pairs = {
+        "dense": (ones(n, n), ones(n, n)),
+        "strided": (ones(n, 2 * n)[:, ::2], ones(n, 2 * n)[:, ::2]),
+        "rows of a matrix": (ones(n, n + 8)[:, :n], ones(n, n)),
+        "transposed": (ones(n, n).T, ones(n, n).T),
+        "one transposed": (ones(n, n).T, ones(n, n)),
+        "broadcast row": (ones(n, n), ones(n)),
+        "broadcast column": (ones(n, n), ones(n, 1)),
+        "outer": (ones(n, 1), ones(1, n)),
+        "runs of 3": (ones(n * n // 3, 4)[:, :3], ones(3)),
+        "runs of 6": (ones(n * n // 6, 8)[:, :6], ones(6)),
+        "runs of 10": (ones(n * n // 10, 16)[:, :10], ones(10)),
+        "runs of 15": (ones(n * n // 15, 16)[:, :15], ones(15)),
+        "runs of 10, column": (ones(n * n // 10, 16)[:, :10], ones(n * n // 10, 1)),
+    }
+    for title, (x, y) in pairs.items():
+        z = numpy.empty(numpy.broadcast_shapes(x.shape, y.shape), "float32")
+        session.compare(f"add, {title}", "numpy", {
+            "tenon": (lambda x=x, y=y, z=z: kernels.add(x, y, out=z), []),
+            "numpy": (lambda x=x, y=y, z=z: numpy.add(x, y, out=z), [])}, check=lambda a: bool((a == 2).all()))
+
+
 def parallel_rows(session):
     import os
 
@@ -86,6 +122,8 @@ def parallel_rows(session):
     cores = len(os.sched_getaffinity(0))
     kernels = tenon.compile(SAXPY, native=True)
     softmax = tenon.compile(SOFTMAX, flags=FLAGS, native=True)
+    torch.set_num_threads(1)
+    rows_of_batches(session, tenon.compile(ADD), numpy)
     for threads in sorted({1, 2, cores} & set(range(1, cores + 1))):
         torch.set_num_threads(threads)
         rows_of_saxpy(session, kernels, threads, torch, numpy)

@@ -31,8 +31,14 @@ static double dot(const Vector &x, const Vector &y)
     return sum;
 }
 
+static nb::bytes echo(const nb::bytes &data)
+{
+    return nb::bytes(data.c_str(), data.size());
+}
+
 NB_MODULE(kernels, m)
 {
+    m.def("echo", &echo);
     m.def("saxpy_numpy", &saxpy<nb::numpy>);
     m.def("saxpy_torch", &saxpy<nb::pytorch>);
     m.def("saxpy_jax", &saxpy<nb::jax>);

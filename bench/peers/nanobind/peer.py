@@ -46,6 +46,6 @@ def operations(folder):
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,
         "import": crossing.owned,
         "through": {name: getattr(crossing, f"through_{name}") for name in frameworks},
-        "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "dot": kernels.dot,
+        "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "dot": kernels.dot, "echo": kernels.echo,
         "dot, lock released": released.dot,
         "saxpy": {name: getattr(kernels, f"saxpy_{name}") for name in ("numpy", "torch", "jax")}}

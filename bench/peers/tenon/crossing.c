@@ -64,6 +64,23 @@ static PyObject *bench_borrow_many(PyObject *module, PyObject *const *arguments,
     return borrow_many(arguments, count, flags);
 }
 
+/* Borrow each item of a list, and sum the first elements. */
+static PyObject *bench_borrow_list(PyObject *module, PyObject *list)
+{
+    (void)module;
+    double sum = 0;
+    if (!PyList_Check(list))
+        return PyErr_Format(PyExc_TypeError, "a list");
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        tenon_py_borrowed array;
+        if (tenon_py_borrow(PyList_GetItem(list, i), 0, &array) < 0)
+            return NULL;
+        sum += *(const float *)array.view.data;
+        tenon_py_unborrow(&array);
+    }
+    return PyFloat_FromDouble(sum);
+}
+
 static PyObject *bench_import(PyObject *module, PyObject *object)
 {
     (void)module;
@@ -161,6 +178,7 @@ static PyObject *bench_make_torch(PyObject *module, PyObject *unused)
 static PyMethodDef methods[] = {
     {"borrow", bench_borrow, METH_O, NULL},
     {"borrow_many", (PyCFunction)(void (*)(void))bench_borrow_many, METH_FASTCALL, NULL},
+    {"borrow_list", bench_borrow_list, METH_O, NULL},
     {"owned", bench_import, METH_O, NULL},
     {"through", bench_through, METH_O, NULL},
     {"device_borrow", device_borrow, METH_O, NULL},

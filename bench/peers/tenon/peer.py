@@ -46,7 +46,7 @@ def build(python, folder):
         for own, name, library in parts:
             peer_builds.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
         peer_builds.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
-    for name in ("kernels", "more", "objects"):
+    for name in ("kernels", "more", "objects", "arguments"):
         peer_builds.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{peer_builds.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
     peer_builds.run(["c++", "-std=c++17", "-O3", "-shared", "-fPIC", f"-I{peer_builds.ROOT}/core/include", HERE / "kernels.cpp",
@@ -89,13 +89,14 @@ def by_device(crossing, name):
 def operations(folder):
     tenon = package(folder)
     crossing = peer_builds.load_file(folder / "own/crossing.so")
-    functions, more = tenon.load(folder / "kernels.so"), tenon.load(folder / "more.so")
+    functions, more, arguments = (tenon.load(folder / f"{name}.so") for name in ("kernels", "more", "arguments"))
     yield "tenon", {
         "borrow": by_device(crossing, "borrow"), "borrow2": by_device(crossing, "borrow_many"),
         "borrow3": by_device(crossing, "borrow_many"), "import": by_device(crossing, "owned"),
         "through": by_device(crossing, "through"), "stream": crossing.stream,
         "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "saxpy": functions.saxpy,
-        "dot": functions.dot, "take0": more.take0, "take2": more.take2, "take6": more.take6,
+        "dot": functions.dot, "echo": arguments.echo, "firsts": arguments.firsts, "alone": arguments.alone,
+        "overloaded": arguments.overloaded, "borrow list": crossing.borrow_list, "take0": more.take0, "take2": more.take2, "take6": more.take6,
         **{f"{way} {dtype}": getattr(more, f"{way}_{dtype}") for way in ("dense", "strided")
            for dtype in ("f32", "i64", "u8")}}
     in_cpp = tenon.load(folder / "kernels_cpp.so")

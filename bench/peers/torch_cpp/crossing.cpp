@@ -17,6 +17,15 @@ static void look_with_stream(const at::Tensor &a)
     (void)stream;
 }
 
+// The sum of the first elements.
+static double firsts(at::TensorList xs)
+{
+    double sum = 0;
+    for (const at::Tensor &x : xs)
+        sum += *x.const_data_ptr<float>();
+    return sum;
+}
+
 static at::Tensor make()
 {
     float *data = new float[6];
@@ -28,6 +37,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
     m.def("borrow", [](const at::Tensor &a) { look(a); });
     m.def("borrow2", [](const at::Tensor &a, const at::Tensor &b) { look(a), look(b); });
     m.def("borrow3", [](const at::Tensor &a, const at::Tensor &b, const at::Tensor &c) { look(a), look(b), look(c); });
+    m.def("firsts", [](const std::vector<at::Tensor> &xs) { return firsts(xs); });
     m.def("owned", [](at::Tensor a) { look(a); });
     m.def("stream", &look_with_stream);
     m.def("through", [](at::Tensor a) { return a; });

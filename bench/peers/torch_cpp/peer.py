@@ -37,4 +37,4 @@ def operations(folder):
     yield "torch C++ extension", {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,
         "import": crossing.owned, "through": crossing.through, "stream": {"torch": crossing.stream},
-        "make torch": crossing.make_torch, "saxpy": kernels.saxpy, "dot": kernels.dot}
+        "make torch": crossing.make_torch, "firsts": {"torch": crossing.firsts}, "saxpy": kernels.saxpy, "dot": kernels.dot}

@@ -18,6 +18,15 @@ static void borrow3(ffi::TensorView a, ffi::TensorView b, ffi::TensorView c) { l
 static void owned(ffi::Tensor a) { look(a); }
 static ffi::Tensor through(ffi::Tensor a) { return a; }
 
+// The sum of the first elements. An array owns its items.
+static double firsts(ffi::Array<ffi::Tensor> xs)
+{
+    double sum = 0;
+    for (ffi::Tensor x : xs)
+        sum += *static_cast<const float *>(x.data_ptr());
+    return sum;
+}
+
 // The memory and the stream on which it is ready: that of the framework whose tensor was passed.
 static void stream(ffi::TensorView a)
 {
@@ -44,3 +53,4 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(owned, owned);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(through, through);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(make, make);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(firsts, firsts);

@@ -40,7 +40,7 @@ def operations(folder):
     make = crossing.make
     operations = {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3, "import": crossing.owned,
-        "through": crossing.through, "stream": {"torch": crossing.stream}, "dot": dot,
+        "through": crossing.through, "stream": {"torch": crossing.stream}, "dot": dot, "firsts": crossing.firsts,
         "make numpy": lambda: numpy.from_dlpack(make()),
         "saxpy": {"torch": saxpy, "jax": saxpy, "numpy": saxpy_numpy}}
     try:
