@@ -405,6 +405,8 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_obj
         if (changed)
             return NULL;
     }
+    if (s->ncallables && done == 0 && f->function->has_lists && f->compares_in_turn)
+        done = tenon__py_check_changed_arguments(f);
     if (f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
     if (s->nwritten || f->out) {
@@ -502,6 +504,7 @@ static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
 {
     f->self = NULL;
     f->lists = NULL;
+    f->compares_in_turn = false;
     for (int32_t i = 0; i < f->function->signature->nparams; i++)
         f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
 }

@@ -209,7 +209,7 @@ static void run_callback(void *context)
         tenon__py_leave_recursion();
     }
     if (status == 0) /* the function has the arguments' pointers: it must stop if they are wrong now */
-        status = tenon__py_check_changed_arguments(f);
+        status = tenon__py_check_after_callback(f);
     if (status < 0)
         tenon__py_keep_exception(f);
     attached->status = status;

@@ -69,7 +69,7 @@ tenon_py_borrowed *tenon__py_argument_borrow(const tenon__py_frame *f, int32_t i
                : NULL;
 }
 
-static int check_gradients(tenon__py_frame *f)
+static int check_gradients(tenon__py_frame *f, tenon__py_items items)
 {
     f->checks.no_forward_ad = false;
     for (int32_t i = 0; i < f->function->signature->nparams; i++) {
@@ -77,13 +77,13 @@ static int check_gradients(tenon__py_frame *f)
         if (borrowed && tenon__py_check_argument_gradient(f, i, f->argument_objects[i], borrowed) < 0)
             return -1;
     }
-    if (f->function->has_lists && tenon__py_check_list_gradients(f) < 0)
+    if (f->function->has_lists && tenon__py_check_list_gradients(f, items) < 0)
         return -1;
     return f->out ? tenon__py_check_gradient(f->function, "out", f->out, &f->checks) : 0;
 }
 
 /* No Python code may run between the first comparison and the function. */
-static int compare_memory(const tenon__py_frame *f)
+static int compare_memory(const tenon__py_frame *f, tenon__py_items items)
 {
     const tenon_signature *s = f->function->signature;
     int32_t count = 0;
@@ -98,7 +98,7 @@ static int compare_memory(const tenon__py_frame *f)
     }
     char name[TENON_NAME_SIZE + 40];
     bool is_result;
-    if (f->function->has_lists && tenon__py_changed_item(f, name, sizeof name, &is_result))
+    if (f->function->has_lists && tenon__py_changed_item(f, items, name, sizeof name, &is_result))
         return raise_changed(f, name,
                              is_result ? "the call was running; do not change it before the call returns"
                                        : "the other arguments were read or the results were made; pass a copy");
@@ -106,13 +106,27 @@ static int compare_memory(const tenon__py_frame *f)
 }
 
 /* Gradients first: asking for them may run the user's code. */
-int tenon__py_check_changed_arguments(tenon__py_frame *f)
+static int check_with_items(tenon__py_frame *f, tenon__py_items items)
 {
-    if (check_gradients(f) < 0)
+    if (check_gradients(f, items) < 0)
         return -1;
     int enabled = tenon__py_pause_gc();
-    int status = compare_memory(f);
+    int status = compare_memory(f, items);
     tenon__py_resume_gc(enabled);
-    f->checks.may_have_changed = false;
     return status;
+}
+
+int tenon__py_check_changed_arguments(tenon__py_frame *f)
+{
+    int status = check_with_items(f, (tenon__py_items){f->function->has_lists ? f->lists : NULL, 0, -1});
+    if (status == 0)
+        f->checks.may_have_changed = false;
+    return status;
+}
+
+int tenon__py_check_after_callback(tenon__py_frame *f)
+{
+    tenon__py_items some;
+    return f->function->has_lists && tenon__py_next_items(f, &some) ? check_with_items(f, some)
+                                                                    : tenon__py_check_changed_arguments(f);
 }

@@ -182,6 +182,12 @@ typedef struct tenon__py_list {
     tenon_view *views; /* the same one after the other, for the function */
 } tenon__py_list;
 
+/* Items of the lists, from one on. After the last item of all lists comes the first, unless `most` is -1: those to the end. */
+typedef struct tenon__py_items {
+    tenon__py_list *list;
+    Py_ssize_t item, most;
+} tenon__py_items;
+
 /* An item that does not match, as a parameter of its own. */
 typedef struct tenon__py_item {
     tenon_parameter param;
@@ -200,7 +206,9 @@ typedef struct tenon__py_frame {
     PyObject *kept;      /* a list of what must live until the end, or NULL */
     tenon__py_object
         *self; /* if a result is of(self), a share of the object; set while the function's `has_of_self` is */
-    tenon__py_list *lists;             /* the last one first; set while the function's `has_lists` is */
+    tenon__py_list *lists;             /* the last one first; set while the function's `has_lists` is, as these two */
+    bool compares_in_turn;             /* callbacks have compared only some items */
+    tenon__py_items next_items;        /* those of the next callback */
     PyThreadState *thread;             /* the thread state, while the lock is released */
     int64_t elements;                  /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t cancel_checked_ns;         /* when `cancelled` last looked, in nanoseconds; 0: never */
@@ -337,9 +345,13 @@ bool tenon__py_mismatched_item(const tenon__py_frame *f, tenon__py_item *out);
 /* The bytes of all items, or `most` if there are more. */
 int64_t tenon__py_list_bytes(const tenon__py_frame *f, int64_t most);
 /* Refuse items whose gradients would end here. 0, or -1 with an exception. */
-int tenon__py_check_list_gradients(tenon__py_frame *f);
+int tenon__py_check_list_gradients(tenon__py_frame *f, tenon__py_items items);
 /* Whether an item is not as it was borrowed; `name` gets its name in messages. */
-bool tenon__py_changed_item(const tenon__py_frame *f, char *name, size_t size, bool *is_result);
+bool tenon__py_changed_item(const tenon__py_frame *f, tenon__py_items items, char *name, size_t size, bool *is_result);
+/* Whether the lists have so many items that a callback compares only some of them. *next are those, and f->next_items moves on. */
+bool tenon__py_next_items(tenon__py_frame *f, tenon__py_items *next);
+/* tenon__py_check_changed_arguments after a callback, in constant time: of long lists it compares some items, in turn. */
+int tenon__py_check_after_callback(tenon__py_frame *f);
 /* The borrow of an item of argument or result `index`, and its object, borrowed; NULL if it has no such item. */
 tenon_py_borrowed *tenon__py_list_borrow(const tenon__py_frame *f, int32_t index, int64_t item, bool is_result,
                                          PyObject **object);

@@ -259,41 +259,78 @@ bool tenon__py_mismatched_item(const tenon__py_frame *f, tenon__py_item *out)
 
 /* --------------------------------------------------------------------------------------------------------- changes */
 
-int tenon__py_check_list_gradients(tenon__py_frame *f)
+enum { ITEMS_IN_TURN = 256 };
+
+/* The next item, or false after the last one. */
+static bool next_item(const tenon__py_frame *f, tenon__py_items *items, tenon__py_list **list, Py_ssize_t *item)
 {
-    for (tenon__py_list *list = f->lists; list; list = list->next) {
-        Py_ssize_t count = list->is_result ? 0 : list->count;
-        for (Py_ssize_t i = 0; i < count; i++) {
-            const tenon__py_producer *owner;
-            PyObject *object = PyTuple_GetItem(list->items, i);
-            if (!tenon__py_has_gradient(list->borrowed[i].view.dtype))
-                continue;
-            if (tenon__py_owner(object, &owner) < 0)
-                return -1;
-            list->count = i; /* which the message names */
-            int lost = check_item_gradient(f, list, owner, object);
-            list->count = count;
-            if (lost < 0)
-                return -1;
-        }
+    if (items->most == 0)
+        return false;
+    items->most -= items->most > 0;
+    while (items->list && items->item >= items->list->count) {
+        items->list = items->list->next;
+        items->item = 0;
+        if (!items->list && items->most >= 0)
+            items->list = f->lists;
+    }
+    *list = items->list;
+    *item = items->item++;
+    return *list != NULL;
+}
+
+bool tenon__py_next_items(tenon__py_frame *f, tenon__py_items *next)
+{
+    Py_ssize_t count = 0;
+    for (const tenon__py_list *list = f->lists; list && count <= ITEMS_IN_TURN; list = list->next)
+        count += list->count;
+    if (count <= ITEMS_IN_TURN)
+        return false;
+    *next = f->compares_in_turn ? f->next_items : (tenon__py_items){f->lists, 0, 0};
+    next->most = ITEMS_IN_TURN;
+    f->compares_in_turn = true;
+    f->next_items = *next;
+    tenon__py_list *list;
+    Py_ssize_t item;
+    while (next_item(f, &f->next_items, &list, &item)) {
+    }
+    return true;
+}
+
+int tenon__py_check_list_gradients(tenon__py_frame *f, tenon__py_items items)
+{
+    tenon__py_list *list;
+    Py_ssize_t i;
+    while (next_item(f, &items, &list, &i)) {
+        const tenon__py_producer *owner;
+        if (list->is_result || !tenon__py_has_gradient(list->borrowed[i].view.dtype))
+            continue;
+        PyObject *object = PyTuple_GetItem(list->items, i);
+        if (tenon__py_owner(object, &owner) < 0)
+            return -1;
+        Py_ssize_t count = list->count;
+        list->count = i; /* which the message names */
+        int lost = check_item_gradient(f, list, owner, object);
+        list->count = count;
+        if (lost < 0)
+            return -1;
     }
     return 0;
 }
 
-bool tenon__py_changed_item(const tenon__py_frame *f, char *name, size_t size, bool *is_result)
+bool tenon__py_changed_item(const tenon__py_frame *f, tenon__py_items items, char *name, size_t size, bool *is_result)
 {
-    for (const tenon__py_list *list = f->lists; list; list = list->next) {
-        for (Py_ssize_t i = 0; i < list->count; i++) {
-            PyObject *object = list->is_result ? list->borrowed[i].private_.object : PyTuple_GetItem(list->items, i);
-            if (!object || tenon__py_is_unchanged(object, &list->borrowed[i]))
-                continue;
-            *is_result = list->is_result;
-            if (list->is_result)
-                PyOS_snprintf(name, size, "result %d[%zd]", (int)list->index, list->first + i);
-            else
-                PyOS_snprintf(name, size, "argument '%s[%zd]'", f->function->signature->params[list->index].name, i);
-            return true;
-        }
+    tenon__py_list *list;
+    Py_ssize_t i;
+    while (next_item(f, &items, &list, &i)) {
+        PyObject *object = list->is_result ? list->borrowed[i].private_.object : PyTuple_GetItem(list->items, i);
+        if (!object || tenon__py_is_unchanged(object, &list->borrowed[i]))
+            continue;
+        *is_result = list->is_result;
+        if (list->is_result)
+            PyOS_snprintf(name, size, "result %d[%zd]", (int)list->index, list->first + i);
+        else
+            PyOS_snprintf(name, size, "argument '%s[%zd]'", f->function->signature->params[list->index].name, i);
+        return true;
     }
     return false;
 }

@@ -257,6 +257,35 @@ def test_an_argument_that_the_callback_changes(callbacks):
     del kept
 
 
+def test_a_callback_that_resizes_an_item(callbacks):
+    """Of a short list it is noticed at once, of a long one at the latest when the function returns."""
+    for count in (3, 256, 257, 2000):
+        xs, calls = [np.ones(5, "f4") for _ in range(count)], []
+
+        def f(x, z):
+            calls.append(x)
+            if len(calls) == 1:
+                xs[-1].resize(2000, refcheck=False)
+
+        with pytest.raises(RuntimeError, match=rf"argument 'xs\[{count - 1}\]': its memory, shape, dtype or flags changed"):
+            callbacks.each(xs, f)
+        assert (len(calls) == 1) == (count <= 256 // 2)
+
+
+def test_a_callback_for_each_of_many_items(callbacks):
+    """In a time that grows with their number: at most 256 of the items and results are compared after each."""
+    seen = []
+
+    def f(x, z):
+        z[:] = x + 1
+        seen.append(x)
+
+    xs = list(np.arange(60000, dtype="f4").reshape(30000, 2))
+    results = callbacks.each(xs, f)
+    assert np.array_equal(np.array(results), np.array(xs) + 1) and len(seen) == 30000
+    assert len(callbacks.grow(lambda z: z.fill(1), 5000)) == 5000
+
+
 # ---------------------------------------------------------------------------------------------------------- threads
 
 
