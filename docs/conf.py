@@ -18,6 +18,12 @@ copybutton_prompt_text, copybutton_only_copy_prompt_lines = "$ ", True
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 nitpicky = True
+# Signatures name types of Python, of C and of frameworks, which have no entry here.
+nitpick_ignore_regex = [("py:.*", ".*"), ("c:.*", ".*")]
+python_maximum_signature_line_length = c_maximum_signature_line_length = 88
+toc_object_entries = False
+# Typographic quotes would change code in headings and signatures.
+smartquotes = False
 # Pygments knows neither the grammar of a signature nor every line of sh.
 suppress_warnings = ["misc.highlighting_failure"]
 highlight_language = "text"

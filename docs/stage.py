@@ -13,6 +13,11 @@ import re
 import shutil
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import reference
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "elixir/README.md": "elixir.md", "CONTRIBUTING.md": "contributing.md",
          "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md", "CODE_OF_CONDUCT.md": "conduct.md"}
@@ -26,7 +31,6 @@ LINK = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)|`[^`\n]*`|(?<=\]\()(?P<l
 # A page that no table of contents has. Of these the search has only the headers: the others would hide the documentation.
 ORPHAN = "---\norphan: true\n---\n\n"
 SOURCE = "---\norphan: true\nnosearch: true\n---\n\n"
-SECTION = re.compile(r"^/\* -{20,} (.+?) \*/$", re.M)
 
 
 def page_of(name):
@@ -73,23 +77,36 @@ class Stage:
 
     def add_markdown(self, name):
         text = self.read_markdown(name)
+        if name == "docs/python.md":
+            text, missing = reference.python_page(text, ROOT)
+            self.failures += [f"{name}: there is no heading `## tenon.{one}`" for one in missing]
         if page_of(name).startswith("source/"):
             text = SOURCE + ("" if text.startswith("# ") else f"# {name}\n\n") + text
         self.write(page_of(name), text.encode())
 
-    def add_source(self, name):
-        """A page with a file; a header has a section for each of its dividing lines."""
+    def add_source(self, name, page=None):
+        """A page with a file."""
         text, language = (ROOT / name).read_text("utf-8"), LANGUAGES.get(pathlib.Path(name).suffix, "text")
-        page = [f"# {posixpath.basename(name)}\n", f"`{name}`, as it is in the repository.\n"]
-        begin = 0
-        for title, end in [*((match[1], match.start()) for match in SECTION.finditer(text)), (None, len(text))]:
-            line = text.count("\n", 0, begin) + 1
-            page.append(f"::::{{code-block}} {language}\n:lineno-start: {line}\n\n{text[begin:end].rstrip()}\n::::\n")
-            if title:
-                page.append(f"## {title[0].upper() + title[1:]}\n")
-            begin = end
-        head = SOURCE if page_of(name).startswith("source/") else ORPHAN
-        self.write(page_of(name), (head + "\n".join(page)).encode())
+        self.write(page or page_of(name), f"""{SOURCE}# {posixpath.basename(name)}
+
+`{name}`, as it is in the repository.
+
+::::{{code-block}} {language}
+:lineno-start: 1
+
+{text.rstrip()}
+::::
+""".encode())
+
+    def add_header(self, name):
+        """A page with an entry for each function, macro and type of a header, and one with the header."""
+        source = f"source/{name}.md"
+        texts = (path.read_text("utf-8") for folder in HEADERS for path in (ROOT / folder).glob("*.h"))
+        structs = set().union(*map(reference.structs_of, texts))
+        first, entries, _ = reference.header_page((ROOT / name).read_text("utf-8"), structs)
+        title = f"tenon/{name.partition('tenon/')[2]}"
+        self.write(page_of(name), f"{ORPHAN}# {title}\n\n{first}\n\n[The whole file](../{source})\n\n{entries}".encode())
+        self.add_source(name, source)
 
     def add_folder(self, name):
         names = sorted(child.name for child in (ROOT / name).iterdir()
@@ -107,6 +124,8 @@ class Stage:
             self.add_markdown(name)
         elif name.startswith("docs/"):
             self.write(page_of(name), (ROOT / name).read_bytes())
+        elif page_of(name).startswith("headers/") and name.endswith(".h"):
+            self.add_header(name)
         else:
             self.add_source(name)
 

@@ -45,11 +45,46 @@ def test_links_lead_to_pages_of_the_site(tree):
     assert "two = 2" in (root / "build/source/examples/deep/two.py.md").read_text()
 
 
-def test_a_header_is_shown_in_its_sections(tree):
+def test_a_header_has_an_entry_for_each_public_name(tree):
     root, made = tree
+    (root / "core/include/tenon/a.h").write_text(
+        "/* About a. */\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n"
+        "/* Room for `name`. */\n#define TENON_ROOM 96\n#define TENON__PRIVATE 1\n"
+        "/* -------------------------------- part one */\n\n"
+        "/* A view.\n *\n * Errors:    TENON_EINVAL. */\nTENON_API TENON_NODISCARD int tenon_a_view(const int *a,\n    int **out);\n"
+        "static inline int tenon_a_size(int a)\n{\n    return a;\n}\n"
+        "static inline int tenon__a_hidden(int a)\n{\n    return a;\n}\n"
+        "/* One. */\ntypedef struct tenon_a {\n    int b;\n} tenon_a;\n#ifdef __cplusplus\n}\n#endif\n"
+    )
     made.add("core/include/tenon/a.h")
     text = (root / "build/headers/a.h.md").read_text()
-    assert re.findall(r"^## (.*)$|^:lineno-start: (\d+)$", text, re.M) == [("", "1"), ("Part one", ""), ("", "2")]
+    assert re.findall(r"^::::\{(.*)\} (.*)$|^(##? .*)$", text, re.M) == [
+        ("", "", "# tenon/a.h"),
+        ("c:macro", "TENON_ROOM", ""),
+        ("", "", "## Part one"),
+        ("c:function", "int tenon_a_view(const int *a, int **out)", ""),
+        ("c:function", "int tenon_a_size(int a)", ""),
+        ("c:type", "tenon_a", ""),
+    ]
+    assert "About a." in text and "**Errors:** TENON\\_EINVAL." in text and "    int b;" in text
+    assert "int tenon\\_\\_a" not in text and "TENON__PRIVATE" in (root / "build/source/core/include/tenon/a.h.md").read_text()
+
+
+def test_python_entries_have_types_and_docstrings():
+    reference = load("docs/reference.py")
+    text, missing = reference.python_page((ROOT / "docs/python.md").read_text(), ROOT)
+    assert missing == []
+    assert ":::{py:function} tenon.check(on: bool, /) -> bool\nCheck the calls of all functions" in text
+    assert re.search(r":::\{py:property\} shape\n:type: tuple\[int, \.\.\.\]\n\nThe sizes of the dimensions", text)
+    assert re.search(r":::\{py:function\} tenon\.load\(path: .*\) -> Library\nOpen a shared library", text)
+    for name in reference.Package(ROOT).names:
+        shown = re.search(rf"\}} tenon\.{name}\b.*\n(.*)", text)
+        assert name == "__version__" or shown, name
+
+
+def test_every_public_name_needs_a_heading():
+    reference = load("docs/reference.py")
+    assert "load" in reference.python_page("## tenon.to\n", ROOT)[1] and "to" not in reference.python_page("## tenon.to\n", ROOT)[1]
 
 
 def test_a_page_without_a_heading_gets_one(tree):
@@ -68,7 +103,8 @@ def test_the_search_has_the_headers_but_no_other_sources(tree):
     collect(made)
     hidden = {path.relative_to(root / "build").as_posix() for path in (root / "build").rglob("*.md")
               if "nosearch: true" in path.read_text()}
-    assert hidden == {f"source/examples/{name}.md" for name in ("index", "one.c", "deep/index", "deep/two.py")}
+    sources = {f"source/examples/{name}.md" for name in ("index", "one.c", "deep/index", "deep/two.py")}
+    assert hidden == sources | {"source/core/include/tenon/a.h.md"}
 
 
 def test_a_page_without_a_title_is_a_failure(tmp_path):
