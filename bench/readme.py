@@ -1,4 +1,4 @@
-"""Writes the numbers of README.md and of the pages of docs/ between their markers, and docs/benchmarks.md with its chart, all
+"""Writes the numbers of README.md and of the pages of docs/ between their markers, and docs/benchmarks.md with its charts, all
 from bench/results/latest.json.
 
     readme.py [--check]
@@ -81,25 +81,21 @@ def filled(text, results):
 
 
 def stale(results):
-    """({file: its new text}, why there is no chart or None), for every page that does not show these results."""
-    pages, problem = report.pages(results, ROOT / "docs")
+    """{file: its new text, or None}, for every page that does not show these results."""
+    pages = report.pages(results, ROOT / "docs")
     for name in FILES:
         pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"), results)
     return {path: text for path, text in pages.items()
-            if (path.read_text(encoding="utf-8") if path.exists() else None) != text}, problem
+            if (path.read_text(encoding="utf-8") if path.exists() else None) != text}
 
 
 def main():
     check = "--check" in sys.argv[1:]
     try:
         results = files.results(files.LATEST)
-        found, problem = stale(results)
+        found = stale(results)
     except (files.Unusable, ValueError) as why:
         sys.exit(str(why))
-    if problem:
-        print(f"no chart: {problem}")
-    if check and report.has_chart(ROOT / "docs", results):
-        found.pop(ROOT / "docs/benchmarks.svg", None)  # another matplotlib draws it a little differently
     if not check:
         for path, text in found.items():
             files.replace(path, text) if text is not None else path.unlink()

@@ -1,4 +1,4 @@
-"""Writes the results as a page with a chart, and as lines for the terminal."""
+"""Writes the results as a page with charts, and as lines for the terminal."""
 import json
 import pathlib
 
@@ -73,14 +73,20 @@ def left_out(results):
     return "\n".join(f"- {entry['peer']}: {entry['reason']}" for entry in results["problems"])
 
 
-def markdown(results, picture=True):
+def pictures(charts):
+    """The charts that were drawn, each under its question."""
+    titles = {f"bench-{name}.svg": title for name, title, *_ in chart.QUESTIONS}
+    return "\n".join(f"![{titles[name]}](images/{name})\n" for name, svg in charts.items() if svg)
+
+
+def markdown(results, charts):
     rough = " This was a rough run (`--quick`)." if results["quick"] else ""
-    shown = "\n![Tenon beside its peers](benchmarks.svg)\n" if picture else ""
     parts = [f"""# Benchmarks
 
 Measured by `make bench` {sources.words(results)}.{rough}
 `make bench-check` compares the figures with [targets.toml](../bench/targets.toml).
-{shown}
+
+{pictures(charts)}
 ## How it is measured
 - Figures are nanoseconds for one call from Python, in the loop of `timeit` with local names. **Nothing is subtracted**:
   the loop and the call itself are part of every figure and every ratio. The row *empty call* shows how much they are.
@@ -123,16 +129,12 @@ def gpu_section():
     return "\n".join(parts + (["Not measured on that machine:", left_out(results), ""] if results["problems"] else []))
 
 
-def has_chart(folder, results):
-    """Whether the folder has a chart of these results."""
-    picture = folder / "benchmarks.svg"
-    return picture.exists() and chart.is_of(picture.read_text(encoding="utf-8"), results)
-
-
 def pages(results, folder):
-    """({file: its text, or None if it must be removed}, why there is no chart or None)."""
-    page, picture = folder / "benchmarks.md", folder / "benchmarks.svg"
-    svg, problem = chart.draw(results)
-    if problem and has_chart(folder, results):  # drawn elsewhere
-        svg, problem = picture.read_text(encoding="utf-8"), None
-    return {page: markdown(results, picture=not problem), picture: svg}, problem
+    """{file: its text, or None if it must be removed}"""
+    try:
+        on_gpu = files.results(GPU)
+    except files.Unusable:
+        on_gpu = None
+    charts = chart.draw_all(results, on_gpu)
+    return {folder / "benchmarks.md": markdown(results, charts),
+            **{folder / "images" / name: svg for name, svg in charts.items()}}

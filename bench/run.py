@@ -315,9 +315,9 @@ def write(results, out, whole):
     import readme
     import report
     results = json.loads(report.compact(results))  # rounded, so that the pages show the same figures as the file
-    texts, problem = report.pages(results, ROOT / "docs" if whole else out)
+    texts = report.pages(results, ROOT / "docs" if whole else out)
     texts = {out / "latest.json": report.compact(results), **texts}
-    lines = [f"no chart: {problem}"] if problem else []
+    lines = []
     if whole:
         for path in readme.FILES:
             try:

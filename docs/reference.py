@@ -123,7 +123,7 @@ METHOD = r'\{{"{}",[^{{}}"]*?((?:"(?:\\.|[^"\\])*"\s*)+)'
 
 
 def docstring_in_c(sources, name):
-    """The docstring of a function or an attribute in a table of CPython's, or None."""
+    """The docstring of a function or an attribute in a method table of the C sources, or None."""
     for text in sources:
         found = re.search(METHOD.format(re.escape(name)), text)
         if found:
