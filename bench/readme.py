@@ -28,7 +28,7 @@ MARKER = re.compile(r"<!-- bench:([^>]+?) -->(.*?)<!-- /bench:\1 -->", re.S)
 
 def borrows(results):
     """The table of the README: a line for each framework, a column for each contender."""
-    columns = (("empty call", "empty call"), ("limit", "floor"), ("tenon", "**Tenon**"), ("nanobind", "nanobind"),
+    columns = (("empty call", "empty call"), ("limit", "limit"), ("tenon", "**Tenon**"), ("nanobind", "nanobind"),
                ("pybind11", "pybind11"), ("tvm-ffi", "tvm-ffi"), ("torch C++ extension", "torch C++"),
                ("pyo3-dlpack", "pyo3-dlpack"), ("dlpark", "dlpark"))
     found = tables.grid(results)
