@@ -575,6 +575,11 @@ pub struct AnyTensor<'a> {
 }
 
 impl<'a> AnyTensor<'a> {
+    #[cfg(feature = "host")]
+    pub(crate) fn from_raw(view: &'a abi::View) -> AnyTensor<'a> {
+        AnyTensor { view }
+    }
+
     /// The address of the first element, in the memory of [`device`](AnyTensor::device).
     pub fn as_ptr(&self) -> *const c_void {
         self.view.data

@@ -86,6 +86,18 @@ unsafe extern "C" {
 #[derive(Clone, Copy)]
 pub struct tenon_value(pub [u64; 4]);
 
+pub enum tenon_rs_object {}
+
+/// Calls a closure: 0, or -1 with the error.
+pub type tenon_rs_invoke = unsafe extern "C" fn(
+    *mut c_void,
+    *const tenon_value,
+    i32,
+    *mut tenon_value,
+    i32,
+    *mut tenon_error,
+) -> core::ffi::c_int;
+
 /// An argument of a call: host.c.
 #[repr(C)]
 pub struct tenon_rs_argument {
@@ -96,15 +108,24 @@ pub struct tenon_rs_argument {
     pub shape: *const i64,
     pub strides: *const i64,
     pub writable: bool,
+    pub tensor: *mut tenon_tensor,
+    pub items: *const tenon_rs_argument,
+    pub count: i64,
+    pub object: *mut tenon_rs_object,
+    pub closure: *mut c_void,
+    pub invoke: Option<tenon_rs_invoke>,
 }
 
 /// A result of a call: host.c.
 #[repr(C)]
 pub struct tenon_rs_result {
     pub value: tenon_value,
-    pub tensor: *mut tenon_tensor,
-    pub text: *mut c_char,
+    pub tensors: *mut *mut tenon_tensor,
+    pub object: *mut tenon_rs_object,
+    pub bytes: *mut c_char,
+    pub count: i64,
     pub given: bool,
+    pub is_shared: bool,
 }
 
 pub enum tenon_rs_library {}
@@ -113,12 +134,7 @@ pub enum tenon_rs_library {}
 unsafe extern "C" {
     pub fn tenon_rs_open(path: *const c_char, out: *mut *mut tenon_rs_library, err: *mut tenon_error) -> i32;
     pub fn tenon_rs_close(library: *mut tenon_rs_library);
-    pub fn tenon_rs_find(
-        library: *const tenon_rs_library,
-        name: *const c_char,
-        nparams: *mut i32,
-        nresults: *mut i32,
-    ) -> i64;
+    pub fn tenon_rs_find(library: *const tenon_rs_library, name: *const c_char, from: i64) -> i64;
     pub fn tenon_rs_signature(library: *const tenon_rs_library, index: i64) -> *const c_char;
     pub fn tenon_rs_call(
         library: *const tenon_rs_library,
@@ -126,9 +142,13 @@ unsafe extern "C" {
         args: *const tenon_rs_argument,
         count: i32,
         results: *mut tenon_rs_result,
+        nresults: *mut i32,
         err: *mut tenon_error,
     ) -> i32;
-    pub fn tenon_rs_free(text: *mut c_void);
+    pub fn tenon_rs_object_retain(object: *mut tenon_rs_object);
+    pub fn tenon_rs_object_release(object: *mut c_void);
+    pub fn tenon_rs_object_class(object: *const tenon_rs_object) -> *const c_char;
+    pub fn tenon_rs_free(memory: *mut c_void);
 }
 
 /// `tenon_py_borrowed`. It must not be moved while it is in use.

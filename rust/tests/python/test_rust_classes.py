@@ -100,3 +100,11 @@ def test_a_panic_in_drop(kernels):
     assert noisy.count() == 1 and noisy.count() == 2
     del noisy
     gc.collect()
+
+
+def test_an_object_in_its_own_call(kernels):
+    table = kernels.Table(numpy.ones((2, 2), "float32"))
+    for again in table.total, lambda: table.add(numpy.ones(2, "float32")), lambda: kernels.Table.merge(table, table):
+        with pytest.raises(RuntimeError, match="this Table is in use by the call that this code was called from"):
+            table.during(lambda: (again(), None)[1])
+    assert table.total() == 4

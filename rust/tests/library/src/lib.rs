@@ -388,6 +388,15 @@ mod rust_kernels {
             self.total()
         }
 
+        #[function("Table.during(self, f: callable('()'))")]
+        fn during(&mut self, f: Callback<(), ()>) -> Result<()> {
+            let changes = &mut self.changes;
+            *changes += 1;
+            f.call(())?;
+            *changes += 1;
+            Ok(())
+        }
+
         #[function("Table.fill(self) -> f32[2, 2]")]
         fn fill(&self, z: &mut [f32]) {
             z.fill(self.total() as f32);
