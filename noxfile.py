@@ -195,6 +195,33 @@ def abi3(session):
             session.run("python", "-B", str(ROOT / "python/tests/smoke_package.py"), str(kernels))
 
 
+@nox.session(python=STABLE or False)
+def rust_abi3(session):
+    """The wheel of the PyO3 extension for the stable ABI, built once, on every Python from 3.12 on."""
+    if not STABLE or not output("cargo", "--version"):
+        session.skip("no Python 3.12 or newer is installed, or no cargo that runs")
+    session.install("numpy", "pytest", "hypothesis", "wheel")
+    folder = (BUILD / "rust_abi3").resolve()
+    if session.python == STABLE[0]:
+        shutil.rmtree(folder, ignore_errors=True)
+        target = (BUILD / "cargo").resolve()
+        session.run("cargo", "build", "--quiet", "--release", "--manifest-path", "rust/Cargo.toml", "-p", "rust-extension",
+                    "--features", "abi3", "--target-dir", str(target), external=True,
+                    env={"PYO3_PYTHON": python_of(session), "PYO3_BUILD_EXTENSION_MODULE": "1", "CARGO_BUILD_JOBS": "2"})
+        metadata = folder / "tree/rust_extension-0.2.0.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: rust_extension\nVersion: 0.2.0\n")
+        (metadata / "WHEEL").write_text("Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp312-abi3-linux_x86_64\n")
+        shutil.copy(target / "release/librust_extension.so", folder / "tree/rust_extension.abi3.so")
+        session.run("python", "-m", "wheel", "pack", str(folder / "tree"), "--dest-dir", str(folder), silent=True)
+    (wheel,) = folder.glob("rust_extension-*-abi3-*.whl")
+    session.install("--no-deps", "--reinstall", str(wheel))
+    where = "import rust_extension; print(rust_extension.__file__)"
+    path = session.run("python", "-c", where, silent=True).strip()
+    session.run("python", "-m", "pytest", "-q", "rust/tests/python/test_rust_extension.py",
+                env={"TENON_RUST_EXTENSION": path, "TENON_RUST_LIBRARY": path})
+
+
 # ------------------------------------------------------------------------------------------------------------ projects
 
 

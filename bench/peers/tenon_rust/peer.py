@@ -12,7 +12,7 @@ RUST = peer_builds.ROOT / "rust"
 def build(python, folder):
     peer_builds.need("cargo")
     target = folder / "target"
-    environment = {**os.environ, "PYO3_PYTHON": str(python), "CARGO_TARGET_DIR": str(target)}
+    environment = {**os.environ, "PYO3_PYTHON": str(python), "PYO3_BUILD_EXTENSION_MODULE": "1", "CARGO_TARGET_DIR": str(target)}
     command = ["cargo", "build", "--quiet", "--profile", "lto", "--manifest-path", RUST / "Cargo.toml"]
     peer_builds.run([*command, "-p", "rust-kernels", "-p", "rust-extension"], env=environment)
     for name in ("rust_kernels", "rust_extension"):
