@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, cast
 
 from tenon import _torch_native
 from tenon._torch_shapes import torch_module
+from tenon._torch_vmap import fit_layout
 
 if TYPE_CHECKING:
     from tenon._torch_ops import _Operator
@@ -283,8 +284,35 @@ def _make_saving_recorder(
         for v, kind in zip(values, kinds)
         if kind in _STORED
     ]
-    apply = _make_apply(name, forward, backward)
+    known = _make_library_backward(operator, parameters, values) if operator.library_backward_call else None
+    apply = _make_apply(name, forward, known or backward)
     return _define("record", values, {"apply": apply}, [*lines, f"return apply({', '.join(values)})"])
+
+
+def _make_library_backward(
+    operator: _Operator, parameters: Sequence[inspect.Parameter], values: Sequence[str]
+) -> Callable[..., Any]:
+    """The backward of a saving recorder if it is a function of the library, whose arguments are known."""
+    other, grads, followed = operator.library_backward_call
+    given = [f"g{i}" for i in range(len(operator.results))]
+    kinds = [p["kind"] for p in operator.parameters]
+    tensors = [v for v, kind in zip(values, kinds) if kind == "tensor"]
+    others = [v for v, kind in zip(values, kinds) if kind != "tensor"]
+    passed = [f"fit(types[{i}], {given[i]})" for i in grads] + list(values)
+    by_name = [f"{p['name']}={value}" if p["keyword_only"] else value for p, value in zip(other.parameters, passed)]
+    index = {argument: i for i, argument in enumerate(followed)}
+    single = len(other.results) == 1 and other.results[0]["name"] is None
+    returned = [
+        "None" if p.name not in index else f"{'made' if single else f'made[{index[p.name]}]'} if {v} is not None else None"
+        for p, v in zip(parameters, values)
+    ]
+    lines = [
+        f"{', '.join(tensors)}, = ctx.saved_tensors",
+        *([f"{', '.join(others)}, = ctx.others"] if others else []),
+        f"made = other.call({', '.join(by_name)})",
+        f"return {', '.join(returned)},",
+    ]
+    return _define("backward", ["ctx", *given], {"other": other, "fit": fit_layout, "types": grads}, lines)
 
 
 def _store(kind: str, value: Any) -> Any:

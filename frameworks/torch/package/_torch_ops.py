@@ -246,6 +246,7 @@ class _Operator:
         self.op: Any = None  # once it is registered
         self.call: Any = None
         self.place = -1  # of its kernels in C
+        self.library_backward_call: Any = None  # (operator, its parameters for the gradients, arguments that have gradients)
         self.undo_skip: Optional[Callable[[], None]] = None  # restores the function that torch.ops calls
 
     def check_name(self, namespace: Any) -> None:
@@ -630,6 +631,7 @@ class _Operator:
         positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
         by_keyword = [p["keyword_only"] for p in other.parameters]
         types = [other.tensors[_name(p)] for p in other.parameters[: len(grads)]]
+        self.library_backward_call = None if self.batched else (other, dict(zip(grads, types)), followed)
 
         def backward(ctx: Any, *given: Any) -> Any:
             # autograd's gradients may have any strides (sum() expands one number), and only this code can copy them.

@@ -1,8 +1,11 @@
 """The direct path of tenon.torch_ops: gradients and writes, as the operator has them."""
 
+import random
+import warnings
+
 import pytest
 from direct_ops import asking, direct, doubles, kernels, nothing_seen, off, on, ops, seen, spied  # noqa: F401
-from operators import torch
+from operators import tenon, torch
 
 
 def test_gradients(direct, off):
@@ -122,3 +125,29 @@ def test_inference_tensors_are_written(ops):
         ops.twice(x)
     ops.twice(x)
     assert x.tolist() == [4, 4, 4]
+
+
+def test_a_backward_of_the_library_gets_the_same(kernels):
+    """The direct path has code of its own for it: random calls, with gradients of any strides."""
+    backward = {"affine": "affine_grad", "dot": "dot_grad"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = [tenon.torch_ops(kernels, name=f"tenon_{on}", backward=backward, direct=on) for on in (True, False)]
+    chance = random.Random(3)
+    for _ in range(1000):
+        shape = [chance.randrange(1, 4) for _ in range(2)]
+        x, a = torch.randn(shape, dtype=chance.choice([torch.float32, torch.float64])), chance.choice([2.0, 3, 1.5])
+        more = chance.choice([{}, {"shift": None}, {"shift": 1.0}])
+        y, z = torch.randn(3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+        grad = torch.randn(shape[::-1], dtype=x.dtype).t() if chance.random() < 0.5 else torch.ones((), dtype=x.dtype).expand(shape)
+        follows = [chance.random() < 0.7, chance.random() < 0.7]
+        found = []
+        for ops in made:
+            x1, y1, z1 = x.clone().requires_grad_(), y.clone().requires_grad_(follows[0]), z.clone().requires_grad_(follows[1])
+            ops.affine(x1, a, **more).backward(grad)
+            if any(follows):
+                ops.dot(y1, z1).backward()
+            found.append([None if t.grad is None else t.grad.tolist() for t in (x1, y1, z1)])
+        assert found[0] == found[1]
+    for ops in made:
+        ops.close()
