@@ -47,6 +47,24 @@ def test_a_backward_in_python(ops, tmp_path_factory):
     own.close()
 
 
+VMAPS = [
+    ((0, None, None), [(5, 2, 3), (3,), ()]),
+    ((2, 0, None), [(2, 3, 5), (5,), (3,)]),
+    ((None, 1, 0), [(4, 3), (3, 5), (5,)]),
+]
+
+
+@pytest.mark.parametrize(("dims", "shapes"), VMAPS)
+def test_vmap(ops, dims, shapes):
+    args = [doubles(*shape) for shape in shapes]
+    torch.testing.assert_close(torch.vmap(ops.lerp, dims)(*args), torch.vmap(torch.lerp, dims)(*args))
+
+    def gradients(f):
+        return torch.func.grad(lambda *given: torch.vmap(f, dims)(*given).square().sum(), (0, 1, 2))(*args)
+
+    torch.testing.assert_close(gradients(ops.lerp), gradients(torch.lerp))
+
+
 def test_opcheck(ops):
     for name, args in (("lerp", (doubles(4, 1), doubles(3), doubles())), ("norm", (doubles(2, 3, 4),))):
         torch.library.opcheck(getattr(torch.ops.tenon_batches, name).default, args)

@@ -138,3 +138,16 @@ def test_results_that_are_not_used(ops):
     x = doubles(3, grad=True)
     ops.scaled([x, doubles(2)], 5.0)[0].sum().backward()
     assert x.grad.tolist() == [5] * 3
+
+
+def test_torch_func(ops):
+    xs = [doubles(3), doubles(2)]
+    found = torch.func.grad(lambda xs: sum(y.square().sum() for y in ops.scaled(xs, 3.0)))(xs)
+    for x, gradient in zip(xs, found):
+        torch.testing.assert_close(gradient, 18 * x)
+
+
+def test_vmap(ops):
+    xs = [doubles(4, 3), doubles(2, 4)]
+    one, two = torch.vmap(lambda x, y: tuple(ops.scaled([x, y], 3.0)), (0, 1), (0, 1))(*xs)
+    torch.testing.assert_close((one, two), (3 * xs[0], 3 * xs[1]))

@@ -135,16 +135,13 @@ def test_checks_of_torch(ops):
 def test_compiled(ops, name):
     torch._dynamo.reset()
 
-    def program(x, w):
-        shown = {"X": x, "W": w, "V": V}
-        return {
-            "grad": lambda: grad(total(ops.wave), (0, 1))(x, w),
-            "jvp": lambda: jvp(lambda y: ops.wave(y, w), (x,), (shown["V"],)),
-            "vmap of grad": lambda: vmap(grad(total(ops.wave), (0, 1)), (0, None))(x, w),
-        }[name]()
-
-    found = torch.compile(program, fullgraph=True, backend="aot_eager")(X, W)
-    torch.testing.assert_close(found, FORMS[name](wave) if name != "jvp" else jvp(lambda y: wave(y, W), (X,), (V,)))
+    programs = {
+        "grad": lambda f: lambda x, w: grad(total(f), (0, 1))(x, w),
+        "jvp": lambda f: lambda x, w: jvp(lambda y: f(y, w), (x,), (V,)),
+        "vmap of grad": lambda f: lambda x, w: vmap(grad(total(f), (0, 1)), (0, None))(x, w),
+    }
+    found = torch.compile(programs[name](ops.wave), fullgraph=True, backend="aot_eager")(X, W)
+    torch.testing.assert_close(found, programs[name](wave)(X, W))
 
 
 # -------------------------------------------------------------------------------------------------------------- messages
