@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from tenon._signature_shapes import is_among, short_name
@@ -63,20 +63,28 @@ def _converted(operator: _Operator, autocast: str, given: Mapping[str, Any], dev
             and value.device.type == device
         )
 
-    lists = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in given.items() if name in operator.tensors}
+    present = {name: given[name] for name in operator.tensors if given.get(name) is not None}
+    lists = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in present.items()}
     found = {name: values for name, values in lists.items() if values and all(eligible(name, one) for one in values)}
+    groups: dict[tuple[str, str], list[Any]] = {}  # the dtypes of arguments that have a dtype variable in common
+    for name, values in found.items():
+        groups.setdefault(_group(operator, name), []).extend(one.dtype for one in values)
     made = {}
     for name, values in found.items():
-        tensor = operator.tensors[name]
-        same = [one for other, more in found.items() if other == name or tensor.variable and operator.tensors[other].variable == tensor.variable for one in more]
-        wanted = _wanted(autocast, tensor.choices, functools.reduce(torch.promote_types, (one.dtype for one in same)))
+        common = functools.reduce(torch.promote_types, groups[_group(operator, name)])
+        wanted = _wanted(autocast, operator.tensors[name].choices, common)
         if wanted is not None:
             cast = [one.to(wanted) for one in values]
             made[name] = cast if isinstance(given[name], (list, tuple)) else cast[0]
     return made
 
 
-def _wanted(autocast: str, choices: list[str], dtype: Any) -> Any:
+def _group(operator: _Operator, name: str) -> tuple[str, str]:
+    variable = operator.tensors[name].variable
+    return ("variable", variable) if variable else ("argument", name)
+
+
+def _wanted(autocast: str, choices: Sequence[str], dtype: Any) -> Any:
     """The dtype that a parameter with these choices gets instead of `dtype`; None if it has no such dtype."""
     if autocast != "signature":
         return torch_dtype(autocast) if is_among(autocast, choices) else None

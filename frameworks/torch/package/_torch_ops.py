@@ -436,6 +436,7 @@ class _Operator:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return op(*args, **kwargs)
+            self.rules.update()  # inference mode does not call the Autograd kernel, which does it too
             try:
                 return op(*args, **kwargs)
             except RuntimeError as error:

@@ -37,7 +37,7 @@ class Sharding:
         if self.is_registered or _MODULE not in sys.modules or not hasattr(sys.modules[_MODULE], "DTensor"):
             return False
         self.is_registered = True
-        register_sharding = getattr(importlib.import_module(f"{_MODULE}.experimental"), "register_sharding", None)
+        register_sharding: Any = getattr(importlib.import_module(f"{_MODULE}.experimental"), "register_sharding", None)
         for operator in self.operators.values() if register_sharding else ():  # without it DTensor says that it has no rule
             if operator.tensors and not operator.lists and not operator.written:
                 register_sharding(operator.op)(_make_rule(operator, self))
