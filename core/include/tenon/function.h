@@ -662,7 +662,8 @@ enum { TENON__PIECE = 256, TENON__SHORT_RUN = 16, TENON__ELEMENTWISE_GRAIN = 327
 #define TENON__ITEM(A, a)         const A a = tenon__from_##a[tenon__i]
 #define TENON__STRIDED_ITEM(A, a) const A a = tenon__from_##a[tenon__i * tenon__step_##a]
 
-/* First long runs with any strides, in pieces; then dense runs and short ones. */
+/* First long runs of which at most one tensor is strided, in pieces; then all others: a loop that copies two tensors is slower
+ * than one that is not vectorised. */
 #define TENON__EACH_BODY(name, code, R, out, count, pieces, takes, pointers, items, strided, ...)                      \
     static tenon_status tenon__run_strided_##name(void *const *tenon__data, const int64_t *tenon__steps,               \
                                                   int64_t tenon__count)                                                \
@@ -693,14 +694,14 @@ enum { TENON__PIECE = 256, TENON__SHORT_RUN = 16, TENON__ELEMENTWISE_GRAIN = 327
         pointers;                                                                                                      \
         R *tenon__to = (R *)tenon__data[count];                                                                        \
         const int64_t tenon__step = tenon__steps[count];                                                               \
-        int64_t tenon__bits = 0; /* of all steps */                                                                    \
+        int tenon__strided = 0; /* tensors that are neither dense nor repeated */                                      \
         bool tenon__dense = true;                                                                                      \
         (void)tenon__context;                                                                                          \
         for (int tenon__k = 0; tenon__k <= count; tenon__k++) {                                                        \
-            tenon__bits |= tenon__steps[tenon__k];                                                                     \
+            tenon__strided += (tenon__steps[tenon__k] & ~(int64_t)1) != 0;                                             \
             tenon__dense = tenon__dense && tenon__steps[tenon__k] == 1;                                                \
         }                                                                                                              \
-        if (!tenon__dense && tenon__count >= (tenon__bits == 1 ? TENON__SHORT_RUN : 2 * TENON__SHORT_RUN))             \
+        if (!tenon__dense && tenon__strided < 2 && tenon__count >= TENON__SHORT_RUN)                                   \
             return tenon__run_strided_##name(tenon__data, tenon__steps, tenon__count);                                 \
         if (!tenon__dense) {                                                                                           \
             for (int64_t tenon__i = 0; tenon__i < tenon__count; tenon__i++) {                                          \
