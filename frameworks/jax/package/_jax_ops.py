@@ -15,10 +15,10 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _jax_native
-from tenon._jax_trace import PARSING, Operand, Signature, jax_module
-from tenon._library import Refused, functions_of, is_function, make_operators
+from tenon._jax_derivatives import Derivatives
+from tenon._jax_trace import PARSING, Signature, jax_module
+from tenon._library import Refused, functions_of, make_operators
 from tenon._results import named_type
-from tenon._signature_shapes import has_gradients, short_name, size_list
 
 Backward = Union[str, Callable[..., Any]]
 
@@ -38,6 +38,7 @@ def jax_ops(
     *,
     name: Optional[str] = None,
     backward: Optional[Mapping[str, Backward]] = None,
+    forward: Optional[Mapping[str, Backward]] = None,
     sharding: str = "raise",
     strict: bool = False,
 ) -> JaxOps:
@@ -49,6 +50,10 @@ def jax_ops(
     - a function (residuals, *grads), where residuals has all arguments by name. It returns a tuple with a gradient, or
       None, for each argument that is a tensor of floats.
 
+    `forward` maps names of functions to their derivative in forward mode, a function of the same library, or its name. It
+    takes the arguments, then the tangents of those that are tensors of floats, and returns the tangents of the results that
+    are floats.
+
     `sharding` says what a call does with arrays that are sharded, unless their batch can stay where it is: "raise", or
     "replicate", which lets XLA gather them.
 
@@ -59,41 +64,50 @@ def jax_ops(
     Another call with the same arguments returns the same object, as long as it is used.
     """
     jax_module()
-    _check_arguments(kernels, backward, sharding, strict, name)
+    _check_arguments(kernels, backward, forward, sharding, strict, name)
     known = _operators_of.setdefault(kernels, weakref.WeakValueDictionary())
     # The operators hold the functions, so an address stays that of the same function as long as they are used.
-    chosen = ((key, value if isinstance(value, str) else id(value)) for key, value in (backward or {}).items())
+    chosen = (
+        tuple((key, value if isinstance(value, str) else id(value)) for key, value in (given or {}).items())
+        for given in (backward, forward)
+    )
     key = (name, sharding, strict, *chosen, *map(id, functions_of(kernels)))
     made = known.get(key)
     if made is None:
-        made = known[key] = _make_ops(kernels, backward or {}, sharding, strict, name)
+        made = known[key] = _make_ops(kernels, backward or {}, forward or {}, sharding, strict, name)
     for left_out, why in vars(made)["_JaxOps__left_out"].items():
         warnings.warn(f"tenon.jax_ops(): {left_out}() is left out: {why}", stacklevel=2)
     return made
 
 
 def _make_ops(
-    kernels: ModuleType, backward: Mapping[str, Backward], sharding: str, strict: bool, name: Optional[str]
+    kernels: ModuleType,
+    backward: Mapping[str, Backward],
+    forward: Mapping[str, Backward],
+    sharding: str,
+    strict: bool,
+    name: Optional[str],
 ) -> JaxOps:
     def make(function: BuiltinFunctionType) -> Operator:
         return Operator(function, kernels, name, sharding)
 
-    operators, left_out = make_operators("tenon.jax_ops()", kernels, make, backward, strict)
+    operators, left_out = make_operators("tenon.jax_ops()", kernels, make, backward, strict, forward)
     # Nothing is registered with XLA before everything has been checked.
     for target, platform in {pair for operator in operators.values() for pair in operator.targets()}:
         _register_target(target, platform)
     return JaxOps(name or kernels.__name__, operators, left_out)
 
 
-def _check_arguments(kernels: Any, backward: Any, sharding: Any, strict: Any, name: Any) -> None:
+def _check_arguments(kernels: Any, backward: Any, forward: Any, sharding: Any, strict: Any, name: Any) -> None:
     begin = "tenon.jax_ops(): argument"
     if not isinstance(kernels, ModuleType):
         raise TypeError(f"{begin} 'kernels': expected a module from tenon.load(), got {type(kernels).__name__}")
-    if not isinstance(backward, (Mapping, type(None))):
-        raise TypeError(f"{begin} 'backward': expected a dict, got {type(backward).__name__}")
-    for key in backward or ():
-        if not isinstance(key, str):
-            raise TypeError(f"{begin} 'backward': expected names of functions as keys, got {key!r}")
+    for title, given in (("backward", backward), ("forward", forward)):
+        if not isinstance(given, (Mapping, type(None))):
+            raise TypeError(f"{begin} '{title}': expected a dict, got {type(given).__name__}")
+        for key in given or ():
+            if not isinstance(key, str):
+                raise TypeError(f"{begin} '{title}': expected names of functions as keys, got {key!r}")
     if not isinstance(sharding, str):
         raise TypeError(f"{begin} 'sharding': expected str, got {type(sharding).__name__}")
     if not isinstance(strict, bool):
@@ -224,19 +238,15 @@ class Operator:
     def __init__(self, function: BuiltinFunctionType, kernels: ModuleType, name: Optional[str], sharding: str) -> None:
         self.signature = signature = Signature(function)
         self.name, self.sharding = signature.name, sharding
+        self.failure = jax_module().errors.JaxRuntimeError
         self.partitioning = importlib.import_module("tenon._jax_sharding")  # which imports JAX
         if self.name in _OWN_NAMES or self.name.startswith("__"):
             raise Refused("tenon.JaxOps reserves this name")
         capturable = "cuda" in signature.platforms and _jax_native.capturable(signature.function)
         self.target = CAPTURABLE_TARGET if capturable else TARGET
         self.attributes = self.find_attributes(name or signature.function.module)
-        self.backward: Optional[Callable[[dict[str, Any], Sequence[Any]], Sequence[Any]]] = None
+        self.derivatives = Derivatives(self)
         self.result_type = _result_type(signature, kernels)
-        self.float_results = [
-            i
-            for i, (r, output) in enumerate(zip(signature.results, signature.outputs))
-            if (has_gradients(output.choices) if output else r["kind"] == "float")
-        ]
         self.program = functools.lru_cache(maxsize=_PROGRAMS)(self.make_program)
         self.callable = self.make_callable(function)
 
@@ -254,17 +264,9 @@ class Operator:
 
     def make_callable(self, function: BuiltinFunctionType) -> Callable[..., Any]:
         """What `ops.f` is: a function with the parameters of the C function."""
-        read, program, check = self.signature.read, self.program, self.check_sharding
-        failure, name_refusal = jax_module().errors.JaxRuntimeError, self.partitioning.name_refusal
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            letters, statics, operands = read(args, kwargs)
-            check(letters, statics, operands)
-            try:
-                return program(letters, statics)(*operands)
-            except failure as error:
-                name_refusal(error, function=self.name)
-                raise
+            return self.call(args, kwargs)
 
         with PARSING:
             own = inspect.signature(function)
@@ -274,17 +276,45 @@ class Operator:
         cast(Any, call).__signature__ = own.replace(parameters=kept)
         return call
 
-    def check_sharding(self, letters: str, statics: Sequence[Any], operands: Sequence[Any]) -> None:
-        self.partitioning.check_eager(operands, **self.sharding_options(letters, statics, operands))
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], sums: bool = False) -> Any:
+        """Call it. `sums`: it is a derivative, whose results without the batch are sums over it."""
+        letters, statics, operands = self.signature.read(args, kwargs)
+        self.partitioning.check_eager(operands, **self.sharding_options(letters, statics, operands, sums))
+        try:
+            return self.program(letters, statics, sums)(*operands)
+        except self.failure as error:
+            self.partitioning.name_refusal(error, function=self.name)
+            raise
 
-    def sharding_options(self, letters: str, statics: Sequence[Any], operands: Sequence[Any]) -> dict[str, Any]:
-        batch = self.signature.batch(letters, operands)
+    def find_batch(self, letters: str, statics: Sequence[Any], operands: Sequence[Any], sums: bool) -> Any:
+        """Which dimensions of the operands and results belong to the batch."""
+        signature, places = self.signature, self.signature.operands(letters, statics)
+        if not (signature.is_batched or sums):
+            return self.partitioning.Batch(0, ((),) * len(places))
+        sizes = signature.batch_sizes(letters, [operand.shape for operand in operands])
+        known = [one for one in sizes if one is not None]
+        rank = max(map(len, known), default=0)
+        repeated = [all(_is_one(one[dim - rank]) for one in known if len(one) >= rank - dim) for dim in range(rank)]
+
+        def dims(own: Sequence[Any]) -> tuple[Optional[int], ...]:
+            first = rank - len(own)
+            return tuple(None if _is_one(x) and not repeated[first + i] else first + i for i, x in enumerate(own))
+
+        found = [dims(one or ()) for one in sizes]
+        results: list[Any] = [tuple(range(rank)) if signature.begins_with_batch(one) else None for one in signature.outputs]
+        results += [found[k] for k, one in enumerate(places) if one.parameter in signature.written]
+        return self.partitioning.Batch(rank, tuple(found), tuple(results))
+
+    def sharding_options(
+        self, letters: str, statics: Sequence[Any], operands: Sequence[Any], sums: bool
+    ) -> dict[str, Any]:
+        batch = self.find_batch(letters, statics, operands, sums)
         names = [self.signature.operand_name(one) for one in self.signature.operands(letters, statics)]
         return {"function": self.name, "names": names, "batch": batch, "mode": self.sharding}
 
     # --------------------------------------------------------------------------------------------------- composition
 
-    def make_program(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Any]:
+    def make_program(self, letters: str, statics: tuple[Any, ...], sums: bool) -> Callable[..., Any]:
         """Return a jitted function of the operands. Under jit, vmap and the like it is traced into the caller."""
         jax = jax_module()
         places = self.signature.operands(letters, statics)
@@ -292,12 +322,13 @@ class Operator:
         fixed = [i for i, each in enumerate(self.signature.each) if each < 0 or any(one.parameter == each for one in places)]
         if not fixed and not writes:
             return lambda *operands: self.wrap(letters, statics, ())  # nothing that it could return
-        call = self.differentiable(letters, statics)
+        mapped = self.mapped(letters, statics, sums)
+        call = self.derivatives.differentiable(mapped, letters, statics, sums) if places else mapped
 
         def run(*operands: Any) -> Any:
             bindings = self.signature.match_operands(letters, statics, operands)  # with the words of the function
             self.signature.result_types(bindings)
-            options = self.sharding_options(letters, statics, operands)
+            options = self.sharding_options(letters, statics, operands, sums)
             return self.wrap(letters, statics, call(*self.partitioning.unify(operands, **options)))
 
         run.__name__ = run.__qualname__ = self.name
@@ -400,205 +431,66 @@ class Operator:
 
         return refuse
 
-    def mapped(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
-        """The same for vmap: one call if every tensor begins with the same `*b`, otherwise one call after the other."""
+    def mapped(self, letters: str, statics: tuple[Any, ...], sums: bool) -> Callable[..., Sequence[Any]]:
+        """The same for vmap: one call if the mapped arguments begin with the batch, otherwise one call after the other."""
         jax, bare, signature = jax_module(), self.bare(letters, statics), self.signature
-        kinds = [one.letter for one in signature.operands(letters, statics)]
-        digest = hashlib.sha256(repr((self.attributes, letters, statics)).encode()).hexdigest()
+        in_batch = self.in_batch(letters, statics)
+        digest = hashlib.sha256(repr((self.attributes, letters, statics, sums)).encode()).hexdigest()
         program = f"{self.name}_{digest[:32]}"
 
         def spread(*operands: Any) -> Sequence[Any]:
-            options = self.sharding_options(letters, statics, operands)
+            options = self.sharding_options(letters, statics, operands, sums)
             call = self.partitioning.partition(bare, program=program, **options)
             return cast(Sequence[Any], self.partitioning.vary(call(*operands), operands))
 
-        if not kinds:
+        if not in_batch:
             return spread
         call = jax.custom_batching.custom_vmap(spread)
 
         def rule(size: int, batched: Sequence[bool], *operands: Any) -> Any:
             operands = tuple(map(jax.numpy.asarray, operands))  # one may be a literal of JAX
-            traced = any(one for one, kind in zip(batched, kinds) if kind == "s")
-            if signature.star is not None and not traced:
-                made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
-            elif signature.is_batch and not traced:
-                made = call(*self.align(letters, batched, operands))
+            if signature.is_batched and all(inside for inside, one in zip(in_batch, batched) if one):
+                made = call(*self.enlarge(letters, statics, size, batched, operands))
             else:
-                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, statics, operands))
+                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, statics, operands, sums))
                 made = _one_after_the_other(call, batched, whole)
             return made, tuple(True for _ in made)
 
         call.def_vmap(rule)
         return cast(Callable[..., Sequence[Any]], call)
 
-    def align(self, letters: str, batched: Sequence[bool], operands: Sequence[Any]) -> Iterator[Any]:
-        """The operands of one call for a whole vmap: the mapped dimension is the first of the batch. The others are repeated."""
-        kinds = [letter for letter in letters if letter in "ts"]
-        one = [x[0] if b else x for x, b in zip(operands, batched)]
-        ranks = iter(list(map(len, self.signature.batch_shapes(letters, one))))
-        own = [next(ranks) if kind == "t" else 0 for kind in kinds]
-        for x, b, rank in zip(operands, batched, own):
-            yield x.reshape((x.shape[0],) + (1,) * (max(own) - rank) + x.shape[1:]) if b else x
-
-    # ----------------------------------------------------------------------------------------------------- gradients
-
-    def differentiable(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
-        """The same for grad and vjp."""
-        jax, mapped = jax_module(), self.mapped(letters, statics)
+    def in_batch(self, letters: str, statics: Sequence[Any]) -> list[bool]:
+        """Whether each operand begins with the batch."""
         places = self.signature.operands(letters, statics)
-        if not places:
-            return mapped
+        return [one.letter == "t" and self.signature.in_batch[one.parameter] for one in places]
 
-        def primal(*operands: Any) -> Any:
-            return mapped(*operands)
+    def enlarge(
+        self, letters: str, statics: Sequence[Any], size: int, batched: Sequence[bool], operands: Sequence[Any]
+    ) -> list[Any]:
+        """The operands of one call for a whole vmap: the mapped dimension is the first of the batch.
 
-        primal.__name__ = primal.__qualname__ = self.name
-        call, saves = jax.custom_vjp(primal), self.backward is not None
+        The other operands in the batch are repeated, those of `**b` without a copy.
+        """
+        jnp, copies = jax_module().numpy, cast(Any, self.signature.batch_dim).kind == "star"
+        shapes = [x.shape[1:] if one else x.shape for x, one in zip(operands, batched)]
+        ranks = [None if one is None else len(one) for one in self.signature.batch_sizes(letters, shapes)]
+        most = max((rank for rank in ranks if rank is not None), default=0)
 
-        def forward(*operands: Any) -> Any:
-            return call(*operands), operands if saves else ()  # itself, so that its backward can be differentiated
+        def enlarged(x: Any, rank: Optional[int], one: bool) -> Any:
+            if rank is None or not (one or copies):
+                return x
+            own = x.shape[1:] if one else x.shape
+            return x.reshape(size, *[1] * (most - rank), *own) if one else jnp.broadcast_to(x, (size, *own))
 
-        def backward(saved: Sequence[Any], grads: Sequence[Any]) -> Any:
-            return self.gradients(letters, statics, saved, grads)
+        return [enlarged(*each) for each in zip(operands, ranks, batched)]
 
-        call.defvjp(forward, backward)
-        guards = [self.number_guard(one.parameter) if one.letter == "s" else None for one in places]
-        if not any(guards):
-            return cast(Callable[..., Sequence[Any]], call)
-        return lambda *operands: call(*(guard(x) if guard else x for guard, x in zip(guards, operands)))
-
-    def number_guard(self, index: int) -> Any:
-        """The identity, for a number. Its gradient is an error: a function has none for numbers, and 0 would be wrong."""
-        jax, name = jax_module(), self.signature.names[index]
-        guard = jax.custom_vjp(lambda number: number)
-
-        def refuse(saved: Any, gradient: Any) -> NoReturn:
-            raise RuntimeError(
-                f"{self.name}(): argument '{name}' is a number, which has no gradient; pass jax.lax.stop_gradient({name}), or "
-                "make it a tensor f32[] in the signature"
-            )
-
-        guard.defvjp(lambda number: (number, None), refuse)
-        return guard
-
-    def gradients(self, letters: str, statics: Sequence[Any], saved: Sequence[Any], grads: Sequence[Any]) -> Any:
-        signature = self.signature
-        if self.backward is None:
-            if signature.written:
-                raise RuntimeError(f"`{self.name}` has no backward, and cannot have one, because it writes to its arguments")
-            raise RuntimeError(f"`{self.name}` has no backward: give one to tenon.jax_ops()")
-        saved = [jax_module().numpy.asarray(operand) for operand in saved]  # one may be a literal of JAX
-        operands, values = iter(saved), iter(statics)
-        given: dict[str, Any] = {}
-        for i, letter in enumerate(letters):
-            value: Any = signature.defaults[i] if letter == "d" else next(values) if letter in "vl" else None
-            if letter == "l":
-                given[signature.names[i]] = [next(operands) for _ in range(value)]
-            else:
-                given[signature.names[i]] = next(operands) if letter in "ts" else _uncached(value)
-        types = signature.result_types(signature.match_operands(letters, statics, saved))
-        all_known = self.group_results(letters, statics, iter([*zip(grads, types)]))
-        known = [
-            [_instantiate(grad, one.dtype) for grad, one in pairs] if isinstance(pairs, list) else _instantiate(pairs[0], pairs[1].dtype)
-            for pairs in (all_known[i] for i in self.float_results)
-        ]
-        made = self.backward(given, known)
-        followed = ", ".join(signature.names[i] for i in signature.floats) or "no arguments"
-        if not isinstance(made, tuple):
-            raise TypeError(
-                f"{self.name}(): its backward returned {_kind_of(made)}, but it must return a tuple with one gradient or None "
-                f"per float tensor, for {followed}"
-            )
-        if len(made) != len(signature.floats):
-            raise ValueError(
-                f"{self.name}(): its backward returned {len(made)} gradient{'s' * (len(made) != 1)}, but it must return a "
-                f"tuple with one gradient or None per float tensor, for {followed}"
-            )
-        found = dict(zip(signature.floats, made))
-        return tuple(
-            self.check_gradient(signature.operand_name(one), operand, self.batch_gradient(one, operand, self.item_gradient(one, found, given)))
-            for one, operand in zip(signature.operands(letters, statics), saved)
-        )
-
-    def item_gradient(self, operand: Operand, found: Mapping[int, Any], given: Mapping[str, Any]) -> Any:
-        """The gradient of an operand. That of a list is a list."""
-        gradient, name = found.get(operand.parameter), self.signature.names[operand.parameter]
-        if operand.item < 0 or gradient is None:
-            return gradient
-        if not isinstance(gradient, (list, tuple)) or len(gradient) != len(given[name]):
-            count = len(given[name])
-            raise TypeError(
-                f"{self.name}(): its backward must return a list of {count} gradient{'s' * (count != 1)} for argument '{name}'"
-            )
-        return gradient[operand.item]
-
-    def batch_gradient(self, operand: Operand, argument: Any, gradient: Any) -> Any:
-        """The gradient of an argument that was broadcast: the sum of those that have the shape of the batch."""
-        tensor, numpy = self.signature.inputs[operand.parameter], jax_module().numpy
-        if gradient is None or not tensor or not tensor.has_batch or operand.letter != "t":
-            return gradient
-        gradient = numpy.asarray(gradient)
-        more = len(gradient.shape) - len(argument.shape)
-        if more < 0:
-            return gradient
-        gradient = gradient.sum(axis=tuple(range(more))) if more else gradient
-        repeated = tuple(i for i, size in enumerate(argument.shape) if size == 1 and gradient.shape[i] != 1)
-        return gradient.sum(axis=repeated, keepdims=True) if repeated else gradient
-
-    def check_gradient(self, name: str, argument: Any, gradient: Any) -> Any:
-        """The gradient of an operand; None means 0, as for whole numbers."""
-        jax = jax_module()
-        if gradient is None or not jax.numpy.issubdtype(argument.dtype, jax.numpy.inexact):
-            return None
-        gradient = jax.numpy.asarray(gradient)
-        if gradient.shape != argument.shape or gradient.dtype != argument.dtype:
-            expected = f"{short_name(argument.dtype)}{size_list(argument.shape)}"
-            got = f"{short_name(gradient.dtype)}{size_list(gradient.shape)}"
-            wrong = ValueError if gradient.dtype == argument.dtype else TypeError
-            raise wrong(
-                f"{self.name}(): its backward returned a gradient of argument '{name}' that is {got}, not {expected}"
-            )
-        return gradient
+    # --------------------------------------------------------------------------------------------------- derivatives
 
     def set_backward(self, backward: Any, others: Mapping[str, Operator]) -> None:
-        begin = f"tenon.jax_ops(): argument 'backward': {self.name}()"
-        if self.signature.written:
-            raise ValueError(f"{begin} writes to its arguments; such a function cannot have a backward")
-        if isinstance(backward, str):
-            self.backward = self.library_backward(backward, others)
-        elif is_function(backward):
-            raise ValueError(f"{begin}: {backward.__name__}() is not a function of this library; wrap it in a Python function")
-        elif callable(backward) and not isinstance(backward, type):
-            function = backward
-            self.backward = lambda residuals, grads: function(residuals, *grads)
-        else:
-            raise TypeError(f"{begin}: expected a function, or the name of a function of the library, got {backward!r}")
+        self.derivatives.set_backward(backward, {name: other.derivatives for name, other in others.items()})
 
-    def library_backward(self, name: str, others: Mapping[str, Operator]) -> Callable[..., Any]:
-        """Return a backward that calls another function of the library."""
-        begin, signature = f"tenon.jax_ops(): argument 'backward': {self.name}(): ", self.signature
-        if name not in others:
-            raise ValueError(f"{begin}the library has no operator {name}()")
-        other = others[name]
-        kinds = ["tensors" if signature.each[i] >= 0 else "tensor" for i in self.float_results]
-        kinds += [p["kind"] for p in signature.parameters]
-        if [p["kind"] for p in other.signature.parameters] != kinds:
-            takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
-            raise ValueError(f"{begin}{name}() must take {takes}")
-        outputs = other.signature.outputs
-        if other.signature.written or not all(outputs) or len(outputs) != len(signature.floats):
-            followed = ", ".join(signature.names[i] for i in signature.floats)
-            raise ValueError(f"{begin}{name}() must return the gradients of {followed}, one result each")
-
-        def backward(residuals: dict[str, Any], grads: Sequence[Any]) -> Any:
-            values = [*grads, *residuals.values()]
-            pairs = list(zip(other.signature.parameters, values))
-            args = [value for p, value in pairs if not p["keyword_only"]]
-            kwargs = {str(p["name"]): value for p, value in pairs if p["keyword_only"]}
-            made = other.callable(*args, **kwargs)
-            return made if isinstance(made, tuple) else (made,)
-
-        return backward
+    def set_forward(self, forward: Any, others: Mapping[str, Operator]) -> None:
+        self.derivatives.set_forward(forward, {name: other.derivatives for name, other in others.items()})
 
 
 # --------------------------------------------------------------------------------------------------------------- helpers
@@ -624,11 +516,8 @@ def _column_major_order(shape: Sequence[Any]) -> Optional[tuple[int, ...]]:
     return None if empty else tuple(range(len(shape)))[::-1]
 
 
-def _broadcast(operand: Any, size: int, batched: bool, kind: str) -> Any:
-    """A tensor with the dimension of the batch in front."""
-    if batched or kind == "s":
-        return operand
-    return jax_module().numpy.broadcast_to(operand, (size, *operand.shape))
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def _one_after_the_other(call: Callable[..., Any], batched: Sequence[bool], operands: Sequence[Any]) -> Any:
@@ -637,24 +526,3 @@ def _one_after_the_other(call: Callable[..., Any], batched: Sequence[bool], oper
         return call(*(next(left) if b else x for b, x in zip(batched, operands)))
 
     return jax_module().lax.map(one, tuple(x for b, x in zip(batched, operands) if b))
-
-
-def _uncached(value: Any) -> Any:
-    """A static value without the class of the cache."""
-    if isinstance(value, tuple):
-        return tuple(map(_uncached, value))
-    return float(value) if isinstance(value, float) else value
-
-
-def _kind_of(value: Any) -> str:
-    """What messages call a value that is not a tuple."""
-    if value is None:
-        return "None"
-    return "an array" if isinstance(value, jax_module().Array) else f"a {type(value).__name__}"
-
-
-def _instantiate(gradient: Any, dtype: Any) -> Any:
-    """A gradient as an array of numbers. JAX has a dtype of its own, without data, for those of whole numbers."""
-    jax = jax_module()
-    whole = gradient.dtype == jax.dtypes.float0
-    return jax.numpy.zeros(gradient.shape, dtype) if whole else jax.numpy.asarray(gradient)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional,
 
 from tenon import _native
 from tenon._library import Refused
-from tenon._signature_shapes import Bindings, Tensor, has_gradients, long_name, result_title, short_name, size_list
+from tenon._signature_shapes import Bindings, Dim, Tensor, has_gradients, long_name, result_title, short_name, size_list
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter
@@ -184,12 +184,30 @@ class Signature:
         self.platforms = self.find_platforms()
         self.defaults = [_default(p) for p in self.parameters]
         self.floats = [i for i, tensor in enumerate(self.inputs) if tensor and has_gradients(tensor.choices)]
-        first = used[0].dims[0] if used and used[0].dims else None
-        batched = first is not None and all(t.dims and t.dims[0].kind == "star" and t.dims[0].name == first.name for t in used)
-        # Whether all its tensors begin with `**b`, so that vmap can add a dimension to it.
-        self.is_batch = bool(used) and all(tensor.has_batch for tensor in used) and all(self.outputs) and any(self.inputs)
-        # A number as a result has no room for a batch, and the items of a list may have others.
-        self.star = first.name if first and batched and first.name and all(self.outputs) and not self.lists else None
+        self.batch_dim = self.find_batch()
+        self.in_batch = [self.begins_with_batch(tensor) for tensor in self.inputs]  # by parameter
+        # Whether a whole batch is one call: then each result has a row for each row of the arguments. Some results of the
+        # others may be sums over the batch, if the function is a derivative (_jax_derivatives).
+        self.is_batched = self.batch_dim is not None and all(map(self.begins_with_batch, self.outputs))
+
+    def find_batch(self) -> Optional[Dim]:
+        """The `*b` or `**b` at the beginning of tensors, or None. No tensor may have it elsewhere.
+
+        An argument without it is the same for each row of the batch, unless the function writes to it. A number as a result has
+        no room for a batch, and the items of a list may have others.
+        """
+        used = [tensor for tensor in (*self.inputs, *self.outputs) if tensor]
+        first = next((t.dims[0] for t in self.inputs if t and t.dims and t.dims[0].is_star and t.dims[0].name), None)
+        if first is None or self.lists or not all(self.outputs):
+            return None
+        for tensor in used:
+            elsewhere = tensor.dims[1:] if _is_same_batch(tensor, first) else tensor.dims
+            if any(dim.is_star and dim.name == first.name for dim in elsewhere):
+                return None
+        return first if all(_is_same_batch(self.inputs[i], first) for i in self.written) else None
+
+    def begins_with_batch(self, tensor: Optional[Tensor]) -> bool:
+        return self.batch_dim is not None and _is_same_batch(tensor, self.batch_dim)
 
     def check_expressible(self) -> None:
         for p in self.parameters:
@@ -459,25 +477,15 @@ class Signature:
                 sizes[i] = value
         return self.match(views, sizes)
 
-    def batch(self, letters: str, operands: Sequence[Any]) -> int:
-        """The number of dimensions that a common `*b` stands for in this call, or 0. Those of `**b` are common if no tensor is
-        repeated."""
-        if self.is_batch:
-            shapes = self.batch_shapes(letters, operands)
-            return len(shapes[0]) if shapes and all(shape == shapes[0] for shape in shapes) else 0
-        if self.star is None:
-            return 0
-        kinds = [(i, letter) for i, letter in enumerate(letters) if letter in "ts"]
-        for (i, letter), operand in zip(kinds, operands):
-            if letter == "t":
-                return max(0, len(operand.shape) - len(cast(Tensor, self.inputs[i]).dims) + 1)
-        return 0
-
-    def batch_shapes(self, letters: str, operands: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The dimensions of each tensor that `**b` stands for."""
-        kinds = [(i, letter) for i, letter in enumerate(letters) if letter in "ts"]
-        tensors = [(cast(Tensor, self.inputs[i]), operand) for (i, letter), operand in zip(kinds, operands) if letter == "t"]
-        return [tuple(operand.shape[: len(operand.shape) - len(tensor.dims) + 1]) for tensor, operand in tensors]
+    def batch_sizes(self, letters: str, shapes: Sequence[Sequence[Any]]) -> list[Optional[tuple[Any, ...]]]:
+        """The sizes of each operand's dimensions that belong to the batch; None if it has none."""
+        places = [(i, letter) for i, letter in enumerate(letters) if letter in "ts"]
+        return [
+            tuple(shape[: max(0, len(shape) - len(cast(Tensor, self.inputs[i]).dims) + 1)])
+            if letter == "t" and self.in_batch[i]
+            else None
+            for (i, letter), shape in zip(places, shapes)
+        ]
 
     def item_shapes(self, bindings: JaxBindings) -> list[list[Any]]:
         """For each result the shapes of the items that it has a tensor for; one of nothing if it is not a list."""
@@ -499,6 +507,11 @@ class Signature:
             if not output:
                 made.append(Result(jax_dtype(_NUMBERS[r["kind"]][0 if wide else 1]), ()))
         return made
+
+
+def _is_same_batch(tensor: Optional[Tensor], batch: Dim) -> bool:
+    first = tensor.dims[0] if tensor and tensor.dims else None
+    return first is not None and first.kind == batch.kind and first.name == batch.name
 
 
 def _flat(value: Any) -> Sequence[Any]:

@@ -1,5 +1,6 @@
 """What the cases share: four devices, meshes, the operators, and the words of their errors."""
 
+import importlib
 import os
 
 import jax
@@ -90,5 +91,7 @@ def refuses(f, *args, says):
     assert str(eager.value) == says
     with pytest.raises(jax.errors.JaxRuntimeError) as compiled:
         jax.jit(f)(*args)
+    if hasattr(importlib.import_module("jax._src.compiler"), "register_xla_runtime_error_handler"):
+        assert str(compiled.value).splitlines()[0].startswith(says)  # not the traceback of a callback
     assert says in str(compiled.value)
     assert kernels.count() == before
