@@ -45,16 +45,16 @@ void *tenon__call_shared_scratch(tenon_frame *f, size_t bytes, size_t align)
 
 /* ------------------------------------------------------------------------------------------------------- the owners */
 
-typedef struct owner {
+typedef struct memory_owner {
     tenon_device device;
     uintptr_t low, high;
     tenon_memory memory;
     size_t widest; /* the number of the owner that ends last, of those of the device up to this one */
-} owner;
+} memory_owner;
 
 /* Sorted runs, one for each bit of `count`, the longest first: one more owner changes only the short ones. */
 struct tenon__owners {
-    owner *items;
+    memory_owner *items;
     size_t count, room;
     const tenon_block *seen; /* it and those after it are among the owners */
 };
@@ -71,7 +71,7 @@ static bool make_room(struct tenon__owners *owners)
     if (owners->count < owners->room)
         return true;
     size_t room = owners->room ? 2 * owners->room : 16;
-    owner *items = room <= PTRDIFF_MAX / sizeof *items ? tenon__alloc(room * sizeof *items, false) : NULL;
+    memory_owner *items = room <= PTRDIFF_MAX / sizeof *items ? tenon__alloc(room * sizeof *items, false) : NULL;
     if (!items)
         return false;
     if (owners->items) {
@@ -92,10 +92,10 @@ static bool add_owner(struct tenon__owners *owners, const tenon_view *view, teno
         return false;
     tenon_extent extent = tenon_view_extent(view);
     uintptr_t data = (uintptr_t)view->data;
-    owners->items[owners->count++] = (owner){.device = view->device,
-                                             .low = data + (uintptr_t)extent.low,
-                                             .high = data + (uintptr_t)extent.high,
-                                             .memory = memory};
+    owners->items[owners->count++] = (memory_owner){.device = view->device,
+                                                    .low = data + (uintptr_t)extent.low,
+                                                    .high = data + (uintptr_t)extent.high,
+                                                    .memory = memory};
     return true;
 }
 
@@ -144,11 +144,11 @@ static int compare_places(tenon_device a, uintptr_t a_low, tenon_device b, uintp
 
 static int compare_owners(const void *a, const void *b)
 {
-    const owner *left = a, *right = b;
+    const memory_owner *left = a, *right = b;
     return compare_places(left->device, left->low, right->device, right->low);
 }
 
-static void sort_run(owner *run, size_t count)
+static void sort_run(memory_owner *run, size_t count)
 {
     qsort(run, count, sizeof *run, compare_owners);
     for (size_t i = 0; i < count; i++) {
@@ -173,7 +173,8 @@ static void sort_runs(struct tenon__owners *owners, size_t before)
 /* ----------------------------------------------------------------------------------------------------------- searching */
 
 /* An owner of this run that has all of the memory, or NULL. */
-static const owner *search_run(const owner *run, size_t count, tenon_device device, uintptr_t low, uintptr_t high)
+static const memory_owner *search_run(const memory_owner *run, size_t count, tenon_device device, uintptr_t low,
+                                      uintptr_t high)
 {
     size_t first = 0, last = count; /* of the owners that begin after `low` */
     while (first < last) {
@@ -185,16 +186,16 @@ static const owner *search_run(const owner *run, size_t count, tenon_device devi
     }
     if (first == 0 || !tenon_device_equal(run[first - 1].device, device))
         return NULL;
-    const owner *widest = &run[run[first - 1].widest];
+    const memory_owner *widest = &run[run[first - 1].widest];
     return widest->high >= high ? widest : NULL;
 }
 
-static const owner *search_owners(const struct tenon__owners *owners, const tenon_view *view)
+static const memory_owner *search_owners(const struct tenon__owners *owners, const tenon_view *view)
 {
     tenon_extent extent = tenon_view_extent(view);
     uintptr_t low = (uintptr_t)view->data + (uintptr_t)extent.low,
               high = (uintptr_t)view->data + (uintptr_t)extent.high;
-    const owner *found = NULL;
+    const memory_owner *found = NULL;
     size_t at = 0;
     for (size_t size = (SIZE_MAX >> 1) + 1; size && !found; size >>= 1) {
         if (!(owners->count & size))
@@ -261,7 +262,7 @@ tenon_status tenon__find_memory(tenon_frame *f, const tenon_view *view, tenon_me
     const struct tenon__owners *owners = find_owners(f);
     if (!owners)
         return TENON_ENOMEM;
-    const owner *found = search_owners(owners, view);
+    const memory_owner *found = search_owners(owners, view);
     if (!found)
         return TENON_EFAILED;
     *out = found->memory;
