@@ -204,7 +204,7 @@ def rust_abi3(session):
     folder = (BUILD / "rust_abi3").resolve()
     if session.python == STABLE[0]:
         shutil.rmtree(folder, ignore_errors=True)
-        target = (BUILD / "cargo").resolve()
+        target = (BUILD / "cargo-abi3").resolve()
         session.run("cargo", "build", "--quiet", "--release", "--manifest-path", "rust/Cargo.toml", "-p", "rust-extension",
                     "--features", "abi3", "--target-dir", str(target), external=True,
                     env={"PYO3_PYTHON": python_of(session), "PYO3_BUILD_EXTENSION_MODULE": "1", "CARGO_BUILD_JOBS": "2"})

@@ -9,7 +9,9 @@ use tenon::abi::{self, Payload, Value, kind};
 #[tenon::module(private)]
 mod kernels {
     #![forbid(unsafe_code)]
-    use tenon::{Bool, Call, Cells, CellsMut, Error, Kept, Open, Out, Result, Shared, View};
+    use tenon::{
+        Batch, BatchOut, Bool, Call, Cells, CellsMut, Error, Kept, Open, Out, Result, Shared, State, View,
+    };
 
     #[function("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]")]
     fn saxpy(a: f64, x: &[f32], y: &[f32], mut z: Out<f32>) {
@@ -58,6 +60,39 @@ mod kernels {
     #[function("twice(x: f64[n] c) -> f64[n]")]
     fn twice(call: Call, x: &[f64], z: Out<f64>) -> Result<()> {
         z.fill_parallel(call, 2, |i| if x[i] < 0.0 { panic!("negative") } else { 2.0 * x[i] })
+    }
+
+    #[function("sum(x: f64[**b], y: f64[**b]) -> f64[**b]")]
+    fn sum(call: Call, x: Batch<f64>, y: Batch<f64>, z: BatchOut<f64>) -> Result<()> {
+        z.fill(call, 1, (x, y), |(x, y)| x + y)
+    }
+
+    #[function("scaled(x: f64[**b, n], w: f64[**b]) -> f64[**b, n]")]
+    fn scaled(call: Call, x: Batch<f64, 1>, w: Batch<f64>, z: BatchOut<f64, 1>) -> Result<()> {
+        z.for_each(call, 1, (x, w), |(x, w), z| {
+            assert!(w[[]] >= 0.0 && z.iter().all(|z| *z == 0.0));
+            z.iter_mut().zip(x.iter()).for_each(|(z, x)| *z = x * w[[]]);
+        })
+    }
+
+    #[state]
+    fn load() -> Result<Box<i64>> {
+        Ok(Box::new(7))
+    }
+
+    #[function("seven() -> int")]
+    fn seven(state: State<Box<i64>>) -> i64 {
+        **state
+    }
+
+    #[function("other_state() -> int")]
+    fn other_state(state: State<Vec<i64>>) -> i64 {
+        state[0]
+    }
+
+    #[function("single(x: T[n] c) -> float where T = f64|f32")]
+    fn single(x: &[f64]) -> f64 {
+        x.iter().sum()
     }
 
     #[function("short(n: int) -> f64[n]")]
@@ -235,6 +270,47 @@ fn parallel_loops() {
     x.elements[3] = -1.0;
     let error = run("twice", &[tensor(&x.view())], &mut [tensor(&z.view())]).err().unwrap();
     assert_eq!(error.1, "the function panicked: negative");
+}
+
+#[test]
+fn items_of_a_batch_on_threads() {
+    let (mut x, mut y, mut z) =
+        (Array::new(&[3.0, 0.0], &[2]), Array::new(&[4.0, 1.0], &[2]), Array::new(&[0.0; 2], &[2]));
+    let (x, y, out) = (x.view(), y.view(), z.view());
+    run("sum", &[tensor(&x), tensor(&y)], &mut [tensor(&out)]).unwrap();
+    drop(out);
+    assert_eq!(z.elements, [7.0, 1.0]);
+    let (mut x, mut w) =
+        (Array::new(&[1.0, 2.0, 3.0, 4.0], &[2, 2]).transposed(), Array::new(&[1.0, 10.0], &[2]));
+    let mut z = Array::new(&[9.0; 4], &[2, 2]);
+    let (x, w, out) = (x.view(), w.view(), z.view());
+    run("scaled", &[tensor(&x), tensor(&w)], &mut [tensor(&out)]).unwrap();
+    drop(out);
+    assert_eq!(z.elements, [1.0, 3.0, 20.0, 40.0]);
+    let (mut x, mut w, mut z) =
+        (Array::new(&[1.0], &[1, 1]), Array::new(&[-1.0], &[1]), Array::new(&[0.0], &[1, 1]));
+    let (x, w, z) = (x.view(), w.view(), z.view());
+    let error = run("scaled", &[tensor(&x), tensor(&w)], &mut [tensor(&z)]).err().unwrap();
+    assert!(error.1.contains("the function panicked"), "{}", error.1);
+}
+
+#[test]
+fn the_state_of_a_module() {
+    let mut out = [unset(kind::INT)];
+    run("seven", &[], &mut out).unwrap();
+    assert_eq!(unsafe { out[0].payload.integer }, 7);
+    let error = run("other_state", &[], &mut out).err().unwrap();
+    assert_eq!(error.1, "the module has no state of the type that the function takes");
+}
+
+#[test]
+fn a_dtype_without_an_instance() {
+    let mut x = Array::new(&[1f32, 2.0], &[2]);
+    let x = x.view();
+    let types = [f32::DTYPE];
+    let error =
+        call(&kernels::TENON, "single", &[tensor(&x)], &mut [unset(kind::FLOAT)], &types).err().unwrap();
+    assert_eq!(error.1, "the function has no instance for the dtype f32");
 }
 
 #[test]

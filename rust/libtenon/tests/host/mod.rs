@@ -205,6 +205,48 @@ unsafe extern "C" fn parallel(
     threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap_or(abi::OK)
 }
 
+/// The batch is the first dimension of each tensor, and each item is a run of its own, on a thread.
+unsafe extern "C" fn for_each(
+    call: *mut Call,
+    _: i32,
+    _: *const usize,
+    _: i64,
+    body: abi::BatchBody,
+    context: *mut c_void,
+) -> Status {
+    let (args, results) = unsafe {
+        let call = &*call;
+        let args = std::slice::from_raw_parts(call.args, call.nargs as usize);
+        (args, std::slice::from_raw_parts(call.results, call.nresults as usize))
+    };
+    let tensors = args.iter().chain(results).filter(|value| value.kind == abi::kind::TENSOR);
+    let views: Vec<View> = tensors.map(|value| unsafe { *value.payload.view }).collect();
+    let mut count = 0;
+    let mut steps = Vec::new();
+    for view in &views {
+        unsafe {
+            count = *view.shape;
+            steps.push(*view.strides);
+        }
+    }
+    let mut worst = abi::OK;
+    for i in 0..count {
+        struct Run(*mut c_void, Vec<*mut c_void>, Vec<i64>);
+        unsafe impl Send for Run {}
+        let at = |(view, step): (&View, &i64)| {
+            let size = i64::from(view.dtype.bits) / 8;
+            view.data.wrapping_byte_offset((i * step * size) as isize)
+        };
+        let run = Run(context, views.iter().zip(&steps).map(at).collect(), steps.clone());
+        let thread = std::thread::spawn(move || {
+            let run = run;
+            unsafe { body(run.0, run.1.as_ptr(), run.2.as_ptr(), 1) }
+        });
+        worst = worst.max(thread.join().unwrap());
+    }
+    worst
+}
+
 static HOST: Host = Host {
     size: size_of::<Host>() as u32,
     minor: 0,
@@ -224,7 +266,7 @@ static HOST: Host = Host {
     parallel: Some(parallel),
     result_push: None,
     callback: None,
-    for_each: None,
+    for_each: Some(for_each),
 };
 
 pub fn find<'a>(module: &'a Module, name: &str) -> &'a Function {
@@ -246,6 +288,7 @@ pub fn call(
 ) -> Result<State, (Status, String)> {
     let function = find(module, name);
     let mut state = State::default();
+    let mut shared = null_mut();
     let mut call = Call {
         size: size_of::<Call>() as u32,
         minor: 0,
@@ -266,7 +309,14 @@ pub fn call(
         reserved: 0,
         host_private: (&raw mut state).cast(),
     };
+    if let Some(load) = module.load {
+        assert_eq!(unsafe { load(&mut call, &mut shared) }, abi::OK);
+        call.state = shared;
+    }
     let status = unsafe { function.call.unwrap()(&mut call) };
+    if let Some(unload) = module.unload {
+        unsafe { unload(shared) };
+    }
     match state.failure.take() {
         Some(failure) => Err(failure),
         None if status != abi::OK => Err((status, String::new())),
