@@ -149,14 +149,31 @@ static bool bind_tensor(const tenon_parameter *param, const tenon_view *view, te
 }
 
 /* The names of a list's items: the first item binds them, because all have the same ones. */
+/* Whether items of any shape fit: "[f32[*_]]". */
+static bool has_any_shape(const tenon_spec *spec)
+{
+    const tenon__spec_dim *dim = tenon__code_of(spec)->dims;
+    return spec->ndims == 1 && dim->kind == TENON_DIM_STAR && dim->slot < 0;
+}
+
+/* Whether two views differ in nothing but their shape, strides and address. */
+static bool is_alike(const tenon_view *a, const tenon_view *b)
+{
+    return tenon_dtype_equal(a->dtype, b->dtype) && a->flags == b->flags && tenon_device_equal(a->device, b->device);
+}
+
 static bool bind_list(const tenon_signature *s, int32_t index, const tenon_value *list, tenon_bindings *b)
 {
     const tenon_parameter *param = &s->params[index];
     const tenon_plan_spec *simple = &s->fast_items[index];
     const tenon_view *views = list->as.list.data;
+    const tenon_view *first = list->as.list.length && has_any_shape(param->items) ? views : NULL;
+    uint64_t mask = first ? tenon__address_mask(param->items, first->dtype) : 0;
     bool fit = true;
     b->argument = param->first;
     for (int64_t i = 0; i < list->as.list.length; i++) {
+        if (first && i > 0 && fit && is_alike(first, &views[i]) && !((uintptr_t)views[i].data & mask))
+            continue; /* as the first one */
         if (views[i].ndim == simple->ndim ? !fits_simply(simple, &views[i], param->first, b)
                                           : !tenon__spec_fits(param->items, &views[i], b))
             fit = false;

@@ -351,3 +351,20 @@ def test_stubs_and_pages(lists):
     assert "| `xs` | `[f32[_, d] c]` | a list of arrays |" in page
     assert "a list of arrays; one for each item of `xs`" in page
     assert '"each": "xs"' in as_json([("lists.so", lists)])
+
+
+@pytest.mark.parametrize("at", [0, 1, 7, 8])
+def test_an_item_that_differs_from_the_first(lists, at):
+    """Items of any shape that are otherwise as the first one are not compared again."""
+    buffer = bytearray(25)
+    unlike = {
+        "f64": np.zeros(3),
+        "strides": np.zeros((4, 4), "f4")[:, ::2],
+        "address": np.frombuffer(buffer, "f4", 6, 1),
+    }
+    for item in unlike.values():
+        xs = [np.ones((i % 3, 2), "f4") for i in range(9)]
+        xs[at] = item
+        with pytest.raises((TypeError, ValueError), match=rf"argument 'xs\[{at}\]'"):
+            lists.doubled(xs)
+    assert [x.shape for x in lists.doubled([np.ones((2,) * i, "f4") for i in range(5)])] == [(2,) * i for i in range(5)]
