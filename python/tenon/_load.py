@@ -1,18 +1,99 @@
-"""Open a library of functions."""
+"""Open a library of functions.
 
-from __future__ import annotations
+Every program that calls one imports this module. So it imports nothing that a call does not need: not `__future__`, which is
+why annotations are quoted, nor typing, which would take longer than everything else.
+"""
 
+import os
 import sys
+from _weakref import ref
 
-from tenon._pickle import Origin
+from tenon._native import library_hash, open_library
 
-TYPE_CHECKING = False  # importing typing would take longer than everything else
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
     from types import ModuleType
-    from typing import Any, Optional, Union
+    from typing import Any, Callable, Optional, TypeVar, Union
+
+    AnyModule = TypeVar("AnyModule", bound=ModuleType)
 else:
     ModuleType = type(sys)
+
+alive: "dict[str, dict[int, ref[Origin]]]" = {}  # by path: the loads of which some part is still alive
+
+
+class Origin:
+    """One load of a library. Its module, functions and classes hold it; it does not hold them."""
+
+    __slots__ = ("__weakref__", "_capsule", "_given", "_hash", "_library", "_number", "_parts", "_path")
+    _capsule: object
+    _library: "ref[ModuleType]"
+    _number: int  # distinguishes the loads of a path that are alive
+    _parts: "dict[str, ref[Any]]"
+
+    def __init__(self, path: "Union[str, bytes, PathLike[str], PathLike[bytes]]") -> None:
+        self._given = path
+        self._hash: "Optional[str]" = None
+
+    def open(self, make: "Callable[[str, Origin], AnyModule]") -> "AnyModule":
+        """Load the library into the module that make(name, self) returns."""
+        library, self._capsule = open_library(self._given, make, self)
+        if any(isinstance(value, type) and issubclass(value, tuple) for value in vars(library).values()):
+            from tenon._results import make_picklable
+
+            make_picklable(library)
+        self._path = os.path.abspath(os.fsdecode(self._given))
+        self._library = ref(library)
+        constants = vars(library).get("_tenon_constants", ())
+        self._parts = {
+            name: ref(part)
+            for name, part in vars(library).items()
+            if name[:2] != "__" and name not in constants and name != "_tenon_constants"
+        }
+        others, number = alive.setdefault(self._path, {}), 0
+        mine = ref(self, lambda _: others.pop(number, None))
+        while others.setdefault(number, mine) is not mine:
+            number += 1
+        self._number = number
+        return library
+
+    @property
+    def hash(self) -> str:
+        if self._hash is None:
+            try:
+                self._hash = library_hash(self._capsule)
+            except ValueError as error:
+                raise ValueError(f"{self._path}: the library cannot be pickled: {error}") from None
+        return self._hash
+
+    def reduce(self, name: str) -> "tuple[Any, ...]":
+        """What __reduce__ returns for the attribute with this dotted name; "" is the library itself."""
+        from tenon._pickle import unpickle
+
+        return unpickle, (self._path, self.hash, self._number, name)
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        """Classes refer to it, so it is reached if something other than pickle stores a class with its attributes."""
+        raise TypeError(f"the classes of {self._path} cannot be pickled by value, as cloudpickle does; pass the library instead")
+
+    def is_build(self, hash: str) -> bool:
+        try:
+            return self.hash == hash
+        except ValueError:
+            return False
+
+    def find(self, name: str) -> "Any":
+        """The attribute with this dotted name, or None if it is no longer alive."""
+        first, *rest = name.split(".")
+        part = self._parts.get(first)
+        found = part() if part else None
+        if found is None:
+            library = self._library()
+            found = getattr(library, first) if first and library is not None else library
+        for attribute in rest if found is not None else ():
+            found = getattr(found, attribute)
+        return found
 
 
 class Library(ModuleType):
@@ -26,20 +107,20 @@ class Library(ModuleType):
         super().__init__(name)
         self.__origin = origin
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        origin: Optional[Origin] = getattr(self, "_Library__origin", None)
+    def __reduce__(self) -> "tuple[Any, ...]":
+        origin: "Optional[Origin]" = getattr(self, "_Library__origin", None)
         if origin is None:
             raise TypeError("a tenon.Library that tenon.load() did not return cannot be pickled")
         return origin.reduce("")
 
-    def __copy__(self) -> Library:
+    def __copy__(self) -> "Library":
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Library:
+    def __deepcopy__(self, memo: "dict[int, Any]") -> "Library":
         return self
 
 
-def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Library:
+def load(path: "Union[str, bytes, PathLike[str], PathLike[bytes]]") -> Library:
     """Open a shared library that has a TENON_MODULE, and return its functions as a module.
 
     It is a library for this system: a .so, a .dylib or a .dll. The name of the file does not matter.

@@ -646,3 +646,11 @@ def test_a_refused_library_that_has_started_a_thread():
     time.sleep(0.2)
     """
     assert "it has no tenon_module_v1()" in run_python(code, library)
+
+
+def test_few_modules_are_imported():
+    """Importing tenon, loading a library and calling its function import nothing that the call does not need."""
+    code = "import sys; before = set(sys.modules); import tenon; "
+    done = run_python(code + f"tenon.load({str(library(1))!r}).answer(); print(*sorted(set(sys.modules) - before))")
+    others = [name for name in done.split() if not name.endswith("_native")]  # those are all in one file
+    assert set(others) <= {"tenon", "tenon._load", "atexit"}
