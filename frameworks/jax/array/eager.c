@@ -6,7 +6,16 @@
 
 #include <string.h>
 
-enum { EAGER_DEVICES = 4 };
+enum { EAGER_DEVICES = 4, EAGER_OPERANDS = 4 };
+
+/* The packed operand for some numbers, on a device. It is made when they come for the second time, because that takes longer
+ * than a call. */
+typedef struct eager_operand {
+    bool is_set;
+    uint64_t numbers
+        [TENON__PY_INLINE_PARAMS]; /* their bits: those of a number are the same in JAX's modes of 32 and 64 bits */
+    PyObject *array;               /* NULL: they came once */
+} eager_operand;
 
 /* What a function's calls need. Made for its first call on JAX arrays. */
 typedef struct jax_eager {
@@ -14,14 +23,16 @@ typedef struct jax_eager {
     bool is_packable; /* all parameters are tensors or numbers that can be packed */
     bool is_alone;    /* there is only one device, so that all arrays are on it */
     int32_t nnumbers; /* of a packable one */
-    PyObject *parts;  /* the tuple that holds the next five */
+    PyObject *parts;  /* the tuple that holds the next six */
     PyObject *single; /* jax.sharding.SingleDeviceSharding */
-    PyObject *find, *call, *is_unusual, *missing;
+    PyObject *find, *call, *is_unusual, *missing, *put;
     PyObject *sharding_name, *device_name;
-    atomic_flag lock; /* guards additions to the programs; they are read without it */
+    atomic_flag lock; /* guards additions to the programs, which are read without it, and all of the operands */
     struct {
         _Atomic(PyObject *) device; /* set after the program, never changed */
         PyObject *program;
+        eager_operand operands[EAGER_OPERANDS];
+        int next_operand;      /* the one that is replaced next */
     } programs[EAGER_DEVICES]; /* of a packable one */
 } jax_eager;
 
@@ -39,6 +50,8 @@ static void eager_free(tenon__py_prepared *prepared)
     for (int i = 0; i < EAGER_DEVICES; i++) {
         Py_XDECREF(self->programs[i].device);
         Py_XDECREF(self->programs[i].program);
+        for (int k = 0; k < EAGER_OPERANDS; k++)
+            Py_XDECREF(self->programs[i].operands[k].array);
     }
     Py_XDECREF(self->parts);
     Py_XDECREF(self->sharding_name);
@@ -76,8 +89,8 @@ static jax_eager *eager_new(const tenon__py_function *function, PyObject *parts)
     eager->sharding_name = PyUnicode_InternFromString("_sharding");
     eager->device_name = PyUnicode_InternFromString("_device");
     if (!eager->sharding_name || !eager->device_name ||
-        !PyArg_ParseTuple(parts, "OppOOOO", &eager->single, &is_packable, &is_alone, &eager->find, &eager->call,
-                          &eager->is_unusual, &eager->missing)) {
+        !PyArg_ParseTuple(parts, "OppOOOOO", &eager->single, &is_packable, &is_alone, &eager->find, &eager->call,
+                          &eager->is_unusual, &eager->missing, &eager->put)) {
         eager_free(&eager->base);
         return NULL;
     }
@@ -193,32 +206,108 @@ static PyObject *eager_new_operand(const int64_t *length, tenon_py_borrowed *out
     return tenon__py_borrow_made(array, TENON_U32, out);
 }
 
-/* The operand with all numbers: a new array. */
-static PyObject *eager_pack(tenon__py_frame *f, const jax_eager *eager)
+/* Read the bits of all numbers. False, perhaps with an exception, if one is not a number. */
+static bool eager_read_numbers(tenon__py_frame *f, uint64_t numbers[TENON__PY_INLINE_PARAMS])
 {
     const tenon_signature *s = f->function->signature;
-    int64_t length = 2 * (int64_t)eager->nnumbers;
-    uint64_t numbers[TENON__PY_INLINE_PARAMS];
     int32_t count = 0;
     for (int32_t i = 0; i < s->nparams; i++) {
         tenon_value value;
         if (s->params[i].spec)
             continue;
         if (!eager_number(f, &s->params[i], f->argument_objects[i], &value))
-            return NULL;
+            return false;
         memcpy(&numbers[count++], &value.as, sizeof *numbers);
     }
+    return true;
+}
+
+/* The operand with these numbers: a new array of NumPy. */
+static PyObject *eager_pack(const jax_eager *eager, const uint64_t *numbers)
+{
+    int64_t length = 2 * (int64_t)eager->nnumbers;
     tenon_py_borrowed made;
     PyObject *array = eager_new_operand(&length, &made);
     if (array) {
-        memcpy(made.view.data, numbers, (size_t)count * sizeof *numbers);
+        memcpy(made.view.data, numbers, (size_t)eager->nnumbers * sizeof *numbers);
         tenon_py_unborrow(&made);
     }
     return array;
 }
 
+/* Find the operand with these numbers that is on the device of a program: a new reference, or NULL. *again: they came before. */
+static PyObject *eager_find_operand(jax_eager *eager, int at, const uint64_t *numbers, bool *again)
+{
+    size_t size = (size_t)eager->nnumbers * sizeof *numbers;
+    PyObject *found = NULL, *old = NULL;
+    *again = false;
+    tenon__py_spin_lock(&eager->lock);
+    eager_operand *all = eager->programs[at].operands;
+    for (int i = 0; i < EAGER_OPERANDS && !*again; i++) {
+        if (all[i].is_set && memcmp(all[i].numbers, numbers, size) == 0) {
+            *again = true;
+            found = all[i].array;
+            Py_XINCREF(found);
+        }
+    }
+    if (!*again) {
+        eager_operand *next = &all[eager->programs[at].next_operand];
+        eager->programs[at].next_operand = (eager->programs[at].next_operand + 1) % EAGER_OPERANDS;
+        old = next->array;
+        next->array = NULL;
+        next->is_set = true;
+        memcpy(next->numbers, numbers, size);
+    }
+    tenon__py_spin_unlock(&eager->lock);
+    Py_XDECREF(old);
+    return found;
+}
+
+/* Copy an operand to the device of a program, and keep it. Takes `packed`, and returns it if JAX does not copy it now. */
+static TENON__PY_NOINLINE PyObject *eager_keep_operand(jax_eager *eager, int at, const uint64_t *numbers,
+                                                       PyObject *packed)
+{
+    PyObject *device = atomic_load_explicit(&eager->programs[at].device, memory_order_acquire);
+    PyObject *array = PyObject_CallFunctionObjArgs(eager->put, packed, device, NULL);
+    if (!array || Py_TYPE(array) != atomic_load_explicit(&tenon__py_jax.array, memory_order_relaxed)) {
+        Py_XDECREF(array); /* a tracer, or JAX refuses to copy */
+        tenon__py_clear_ignorable_error();
+        if (!PyErr_Occurred())
+            return packed;
+        Py_DECREF(packed);
+        return NULL;
+    }
+    tenon__py_spin_lock(&eager->lock);
+    eager_operand *all = eager->programs[at].operands;
+    for (int i = 0; i < EAGER_OPERANDS; i++) {
+        if (all[i].is_set && !all[i].array &&
+            memcmp(all[i].numbers, numbers, (size_t)eager->nnumbers * sizeof *numbers) == 0) {
+            Py_INCREF(array);
+            all[i].array = array;
+            break;
+        }
+    }
+    tenon__py_spin_unlock(&eager->lock);
+    Py_DECREF(packed);
+    return array;
+}
+
+/* The operand with all numbers, for the program at `at`, or -1 if that is not kept: a new reference. */
+static PyObject *eager_operand_of(tenon__py_frame *f, jax_eager *eager, int at)
+{
+    uint64_t numbers[TENON__PY_INLINE_PARAMS];
+    if (!eager_read_numbers(f, numbers))
+        return NULL;
+    bool again = false;
+    PyObject *found = at < 0 ? NULL : eager_find_operand(eager, at, numbers, &again);
+    if (found)
+        return found;
+    PyObject *packed = eager_pack(eager, numbers);
+    return packed && again ? eager_keep_operand(eager, at, numbers, packed) : packed;
+}
+
 /* The usual call. *began: JAX has got it. */
-static PyObject *eager_call_program(tenon__py_frame *f, const jax_eager *eager, PyObject *program, bool *began)
+static PyObject *eager_call_program(tenon__py_frame *f, jax_eager *eager, PyObject *program, int at, bool *began)
 {
     const tenon_signature *s = f->function->signature;
     PyObject *operands[TENON__PY_INLINE_PARAMS + 2], *packed = NULL;
@@ -227,7 +316,7 @@ static PyObject *eager_call_program(tenon__py_frame *f, const jax_eager *eager, 
         if (s->params[i].spec)
             operands[count++] = f->argument_objects[i];
     if (eager->nnumbers) {
-        packed = eager_pack(f, eager);
+        packed = eager_operand_of(f, eager, at);
         if (!packed)
             return NULL;
         operands[count++] = packed;
@@ -264,17 +353,18 @@ static PyObject *eager_run(tenon__py_frame *f, jax_eager *eager, PyObject *devic
 {
     const tenon_signature *s = f->function->signature;
     PyObject *program = NULL, *found = NULL;
+    int at = -1;
     bool is_packable = eager->is_packable;
     for (int32_t i = 0; is_packable && i < s->nparams; i++)
         is_packable = f->argument_objects[i] && f->argument_objects[i] != Py_None;
     for (int i = 0; is_packable && !program && i < EAGER_DEVICES; i++)
         if (atomic_load_explicit(&eager->programs[i].device, memory_order_acquire) == device)
-            program = eager->programs[i].program;
+            program = eager->programs[at = i].program;
     if (is_packable && !program)
         program = eager_find(eager, device, &found);
     PyObject *result = NULL;
     if (program) {
-        result = eager_call_program(f, eager, program, began);
+        result = eager_call_program(f, eager, program, at, began);
     } else if (!PyErr_Occurred()) {
         *began = true;
         result = eager_call_general(f, eager, device);

@@ -48,7 +48,13 @@ def prepare(function: BuiltinFunctionType) -> Optional[tuple[Any, ...]]:
     with _lock:
         eager = _made.setdefault((operator.attributes["fn"], operator.attributes["hash"]), Eager(operator))
     single = importlib.import_module("jax.sharding").SingleDeviceSharding
-    return single, eager.is_packable, _is_alone(), eager.find, eager.call, eager.is_unusual, MISSING
+    return single, eager.is_packable, _is_alone(), eager.find, eager.call, eager.is_unusual, MISSING, put
+
+
+def put(operand: Any, device: Any) -> Any:
+    """Copy packed numbers to a device. Like an operand of NumPy, the copy does not say where the program runs if there is only
+    one device."""
+    return jax_module().device_put(operand, None if _is_alone() else device)
 
 
 def _is_alone() -> bool:

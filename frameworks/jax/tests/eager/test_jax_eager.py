@@ -2,6 +2,7 @@
 
 import gc
 import pathlib
+import random
 import struct
 import sys
 import threading
@@ -425,3 +426,39 @@ def test_an_array_on_several_devices_is_refused_with_advice():
             "; it is on several devices: pass the part on one of them, x.addressable_data(0), or make operators of the "
             "library with tenon.jax_ops()"
         )
+
+
+# ---------------------------------------------------------------------------------------- numbers that stay on the device
+
+
+def test_numbers_that_come_again():
+    """10,000 calls with numbers of which most come again: the function sees the bits of each."""
+    rng = random.Random(23)
+    integers = [0, 1, -1, 2**63 - 1, -(2**63), 2**32]
+    floats = [0.0, -0.0, 1.5, float("inf"), struct.unpack("d", struct.pack("Q", 0x7FF8000000000123))[0]]
+    for k in range(10_000):
+        i = rng.choice(integers) if rng.random() < 0.8 else rng.randrange(2**40)
+        f = rng.choice(floats[: 1 + k % 5])
+        b = rng.random() < 0.3
+        words = np.asarray(eager.bits(X, i, f, b))
+        assert words.tobytes()[:16] == struct.pack("<qd", i, f) and words[4:].tolist() == [b, 1], (i, f, b)
+
+
+def test_few_operands_are_kept():
+    eager.bits(X, 1, 2.0, True)
+    gc.collect()
+    before = len(jax.live_arrays())
+    for i in range(50):
+        for _ in range(3):
+            eager.bits(X, i, 2.0, True)
+    gc.collect()
+    assert 1 <= len(jax.live_arrays()) - before <= 4
+
+
+def test_kept_operands_while_jax_traces():
+    """What JAX makes while it traces a program is not kept."""
+    for _ in range(2):
+        jax.jit(lambda x: x + eager.bits(X, 77, 0.25, False)[0])(X)
+    with jax.transfer_guard("disallow"):
+        expected = np.asarray(eager.bits(X, 77, 0.25, False))[:5].tolist()
+    assert np.asarray(eager.bits(X, 77, 0.25, False))[:5].tolist() == expected
