@@ -112,7 +112,8 @@ def operations(folder):
         "through": {"tensor": crossing.through}}
     if not (folder / "abi3").exists():
         return
-    # The package's Python files are the same; its extension is loaded beside the other.
+    # Its extension is loaded beside the other one, and without the package's Python files. Calls on JAX arrays need those, and
+    # would measure a mixture of both builds, so they are left out.
     crossing = peer_builds.load_file(folder / "abi3/crossing.so")
     native = peer_builds.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
     functions = native.open_library(folder / "kernels.so", lambda name, _: types.ModuleType(name), None)[0]
@@ -120,4 +121,4 @@ def operations(folder):
         "borrow": by_device(crossing, "borrow"), "borrow3": by_device(crossing, "borrow_many"),
         "import": by_device(crossing, "owned"), "through": by_device(crossing, "through"),
         "make numpy": crossing.make_numpy, "make torch": crossing.make_torch,
-        "saxpy": functions.saxpy, "dot": functions.dot}
+        **{name: dict.fromkeys(("numpy", "torch"), getattr(functions, name)) for name in ("saxpy", "dot")}}
