@@ -145,3 +145,7 @@ def test_a_block_may_need_a_program(tmp_path):
     )
     count, failures = check_docs.check(str(page), tmp_path)
     assert count == 2 and len(failures) == 1 and "expected\n3" in failures[0]
+
+
+def test_a_block_may_need_a_header():
+    assert not check_docs.lacks_tools("# needs stdio.h cc\n") and check_docs.lacks_tools("# needs no_such_header.h\n")
