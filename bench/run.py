@@ -2,7 +2,7 @@
 
     run.py [--quick] [--group NAME]... [--instructions] [--all] [--out FOLDER]
 
-The whole run writes bench/results/latest.json, docs/benchmarks.md, docs/benchmarks.svg and the numbers of README.md and
+The whole run writes bench/results/latest.json, docs/benchmarks.md, its charts and the numbers of README.md and
 docs/performance.md. A partial or rough run does not replace them: --quick writes to build/bench/quick, --group to
 build/bench/results, and --out chooses another folder.
 """
