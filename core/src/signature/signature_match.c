@@ -148,7 +148,6 @@ static bool bind_tensor(const tenon_parameter *param, const tenon_view *view, te
     return view && param->spec && tenon__spec_fits(param->spec, view, b);
 }
 
-/* The names of a list's items: the first item binds them, because all have the same ones. */
 /* Whether items of any shape fit: "[f32[*_]]". */
 static bool has_any_shape(const tenon_spec *spec)
 {
@@ -162,6 +161,7 @@ static bool is_alike(const tenon_view *a, const tenon_view *b)
     return tenon_dtype_equal(a->dtype, b->dtype) && a->flags == b->flags && tenon_device_equal(a->device, b->device);
 }
 
+/* The names of a list's items: the first item binds them, because all have the same ones. */
 static bool bind_list(const tenon_signature *s, int32_t index, const tenon_value *list, tenon_bindings *b)
 {
     const tenon_parameter *param = &s->params[index];
