@@ -1,7 +1,8 @@
 """Derivatives of JAX operators, in both modes.
 
-An operator is a jax.custom_jvp, whose rule returns tangents as one primitive, `tenon_tangents`. That primitive is linear in
-the tangents of the arguments. Evaluated, in forward mode, it is the function that `forward=` gives. Transposed, in reverse
+An operator is a primitive, `tenon_call`. It is not a jax.custom_jvp, whose rule JAX drops from the parts of a `scan` that it
+evaluates first, so that the second derivative would be lost. Its rule returns tangents as another primitive,
+`tenon_tangents`, which is linear in the tangents of the arguments. Evaluated, in forward mode, it is the function that `forward=` gives. Transposed, in reverse
 mode, it is the one that `backward=` gives. So both can be used with the same operator, and either can be missing.
 
 If a batch is one call, so is the tangent of a vmap: the mapped dimension joins the batch before anything is transposed. The
@@ -25,7 +26,83 @@ if TYPE_CHECKING:
 Arrays = Sequence[Any]
 
 
-# ------------------------------------------------------------------------------------------------------- the primitive
+# ------------------------------------------------------------------------------------------------------ the primitives
+
+
+class _Call:
+    """What an operator computes, and its derivative."""
+
+    def __init__(
+        self, call: Callable[..., Arrays], derive: Callable[[Arrays, Sequence[int], Arrays], tuple[Arrays, Arrays]]
+    ) -> None:
+        self.call = call
+        self.derive = derive  # (operands, which have tangents, tangents) -> results, and the tangents of those that are floats
+
+    def bind(self, operands: Arrays) -> list[Any]:
+        """Return its results, as one operation of the program."""
+        operands = _arrays(operands)
+        made = jax_module().make_jaxpr(lambda *args: tuple(self.call(*args)))(*operands)
+        bound: list[Any] = _calls().bind(*operands, program=made, call=self)
+        return bound
+
+    def mapped(self, size: int, batched: Sequence[bool]) -> _Call:
+        """The same for each item of a vmap."""
+        vmap, axes = jax_module().vmap, [0 if one else None for one in batched]
+
+        def call(*operands: Any) -> Arrays:
+            made: Arrays = vmap(lambda *args: tuple(self.call(*args)), in_axes=axes, axis_size=size)(*operands)
+            return made
+
+        def derive(operands: Arrays, moving: Sequence[int], tangents: Arrays) -> tuple[Arrays, Arrays]:
+            def one(operands: Arrays, tangents: Arrays) -> Any:
+                results, moved = self.derive(operands, moving, tangents)
+                return tuple(results), tuple(moved)
+
+            made: tuple[Arrays, Arrays] = vmap(one, in_axes=(axes, [axes[i] for i in moving]), axis_size=size)(
+                list(operands), list(tangents)
+            )
+            return made
+
+        return _Call(call, derive)
+
+
+@functools.lru_cache(maxsize=None)
+def _calls() -> Any:
+    core, ad, batching, mlir = _jax_internals()
+    primitive = core.Primitive("tenon_call")
+    primitive.multiple_results = True
+
+    def evaluate(*operands: Any, program: Any, call: _Call) -> Any:
+        return core.jaxpr_as_fun(program)(*operands)
+
+    def differentiate(primals: Arrays, tangents: Arrays, *, program: Any, call: _Call) -> Any:
+        moving = [i for i, one in enumerate(tangents) if type(one) is not ad.Zero and _is_inexact(one)]
+        if not moving:
+            results = primitive.bind(*primals, program=program, call=call)
+            return results, [ad.Zero(_tangent_type(x)) for x in results]
+        results, moved = call.derive(primals, moving, [tangents[i] for i in moving])
+        left = iter(moved)
+        return list(results), [next(left) if _is_inexact(x) else ad.Zero(_tangent_type(x)) for x in results]
+
+    def batch(operands: Arrays, dims: Sequence[Any], *, program: Any, call: _Call) -> Any:
+        jnp, operands = jax_module().numpy, _arrays(operands)
+        batched = [type(dim) is int for dim in dims]
+        size = next(x.shape[dim] for x, dim in zip(operands, dims) if type(dim) is int)
+        moved = [jnp.moveaxis(x, dim, 0) if one else x for x, dim, one in zip(operands, dims, batched)]
+        made = call.mapped(size, batched).bind(moved)
+        return made, [0] * len(made)
+
+    primitive.def_impl(evaluate)
+    primitive.def_abstract_eval(lambda *operands, program, call: program.out_avals)
+    mlir.register_lowering(primitive, mlir.lower_fun(evaluate, multiple_results=True))
+    ad.primitive_jvps[primitive] = differentiate
+    batching.primitive_batchers[primitive] = batch
+    return primitive
+
+
+def _jax_internals() -> list[Any]:
+    names = ("jax.extend.core", "jax.interpreters.ad", "jax.interpreters.batching", "jax.interpreters.mlir")
+    return list(map(importlib.import_module, names))
 
 
 class _Linear(NamedTuple):
@@ -52,10 +129,7 @@ class _Linear(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def _tangents() -> Any:
-    core, ad, batching, mlir = (
-        importlib.import_module(name)
-        for name in ("jax.extend.core", "jax.interpreters.ad", "jax.interpreters.batching", "jax.interpreters.mlir")
-    )
+    core, ad, batching, mlir = _jax_internals()
     primitive = core.Primitive("tenon_tangents")
     primitive.multiple_results = True
 
@@ -139,25 +213,13 @@ class Derivatives:
         self, call: Callable[..., Arrays], letters: str, statics: tuple[Any, ...], sums: bool
     ) -> Callable[..., Arrays]:
         """Return a function that does what `call` does, and has its derivatives."""
-        jax = jax_module()
 
-        def primal(*operands: Any) -> Any:
-            return call(*operands)
+        def derive(primals: Arrays, moving: Sequence[int], tangents: Arrays) -> tuple[Arrays, Arrays]:
+            results = made.bind(primals)  # itself, so that it can be differentiated again
+            return results, self.linear(call, letters, statics, sums, moving).bind(primals, tangents)
 
-        primal.__name__ = primal.__qualname__ = self.name
-        made = jax.custom_jvp(primal)
-        zero = jax.custom_derivatives.SymbolicZero
-
-        def rule(primals: Arrays, tangents: Arrays) -> Any:
-            results = made(*primals)  # itself, so that it can be differentiated again
-            moving = [i for i, one in enumerate(tangents) if type(one) is not zero and _is_inexact(one)]
-            linear = self.linear(call, letters, statics, sums, moving)
-            moved = iter(linear.bind(primals, [tangents[i] for i in moving]) if moving else ())
-            has = [bool(moving) and _is_inexact(one) for one in results]
-            return results, tuple(next(moved) if one else zero(_tangent_type(x)) for one, x in zip(has, results))
-
-        made.defjvp(rule, symbolic_zeros=True)
-        return made  # type: ignore[no-any-return]
+        made = _Call(call, derive)
+        return lambda *operands: made.bind(operands)
 
     def linear(
         self, call: Callable[..., Arrays], letters: str, statics: tuple[Any, ...], sums: bool, moving: Sequence[int]

@@ -94,10 +94,11 @@ def _wanted(autocast: str, choices: Sequence[str], dtype: Any) -> Any:
 
 
 def _advised(operator: _Operator, error: Exception, device: str) -> Exception:
-    torch = torch_module()
-    if not isinstance(error, TypeError) or "dtype is" not in str(error):
+    """The error, with the option that helps if the tensor has the dtype that autocast makes."""
+    dtype = torch_module().get_autocast_dtype(device)
+    if not isinstance(error, TypeError) or f"dtype is {short_name(dtype)}," not in str(error):
         return error
     choices = {one for tensor in operator.tensors.values() for one in tensor.choices}
     value = next((one for one in ("f32", "bf16", "f16") if choices == {one}), "signature")
-    name = str(torch.get_autocast_dtype(device)).rpartition(".")[2]
+    name = str(dtype).rpartition(".")[2]
     return TypeError(f"{error}, or pass autocast='{value}' to tenon.torch_ops(): torch.autocast makes tensors {name}")

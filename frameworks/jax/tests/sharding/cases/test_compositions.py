@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from four_devices import SQUARE, VERSION, P, partitions_batches, put, shard_map
+from four_devices import SQUARE, P, partitions_batches, put, shard_map
 from jax_layers import curve, layers, numbers, same
 
 SEED = os.environ.get("TENON_CHANCE", "36")
@@ -93,8 +93,6 @@ def composition(source, placement):
         # Each row of a vmap of a derivative has its own gradient of the weight: a loop, too.
         first = next((i for i, name in enumerate(names) if name in DERIVATIVES), len(names))
         names = [name for i, name in enumerate(names) if i < first or not name.startswith("vmap")] or ["jit"]
-    if VERSION < (0, 7) and sum(name in DERIVATIVES for name in names) > 1:
-        names = ["jit" if name == "scan" else name for name in names]  # these drop the rules of custom_jvp inside a scan
     if placement == "shard_map":
         # Each device has its own mean, so derivatives are around shard_map.
         inner = [name for name in names if name not in DERIVATIVES and not name.startswith("vmap")]
