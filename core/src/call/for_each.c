@@ -44,7 +44,9 @@ static void move_all(const batch_loop *loop, void **data, int32_t dim, int64_t b
 /* All rows of dimension `dim` are done: go to its first row, and to the next one of the dimension before it. */
 static void carry(const batch_loop *loop, int64_t *index, void **data, int32_t dim)
 {
-    for (; dim > 0 && index[dim] == loop->shape[dim]; dim--) {
+    for (; dim > 0; dim--) {
+        if (index[dim] != loop->shape[dim])
+            return;
         move_all(loop, data, dim, -index[dim]);
         index[dim] = 0;
         index[dim - 1]++;

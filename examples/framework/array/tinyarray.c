@@ -19,7 +19,8 @@ static bool tinyarray_peek(PyObject *object, const tenon__py_kind *kind, tenon_p
 static bool tinyarray_read_c_tensor(PyObject *object, tenon__py_c_tensor *out)
 {
     const tinyarray *array = (const tinyarray *)object;
-    *out = (tenon__py_c_tensor){.data = array->data, .dtype = &tinyarray_f32, .ndim = 1, .shape = &array->length};
+    *out = (tenon__py_c_tensor){.data = array->data, .dtype = &tinyarray_f32, .ndim = 1};
+    out->shape = &array->length;
     return true;
 }
 
@@ -28,10 +29,9 @@ static int tinyarray_read(PyObject *object, const tenon__py_kind *kind, tenon__p
                           tenon_py_borrowed *out)
 {
     tinyarray *array = (tinyarray *)object;
-    (void)kind;
-    (void)request;
-    tenon_dl_tensor source = {.data = array->data, .ndim = 1, .dtype = tinyarray_f32, .shape = &array->length};
-    source.device = tenon_device_of(TENON_CPU, 0);
+    (void)kind, (void)request;
+    tenon_device cpu = tenon_device_of(TENON_CPU, 0);
+    tenon_dl_tensor source = {array->data, cpu, 1, tinyarray_f32, &array->length, NULL, 0};
     return tenon__py_make_view(object, &source, TENON__PY_ELEMENTS, 0, out);
 }
 

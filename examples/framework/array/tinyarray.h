@@ -1,4 +1,4 @@
-/* frameworks/tinyarray/array/tinyarray.h: the public header of an array library: float32, one dimension. */
+/* frameworks/tinyarray/array/tinyarray.h: the public header of an array library. */
 #pragma once
 #include <Python.h>
 
