@@ -167,12 +167,11 @@ static bool bind_list(const tenon_signature *s, int32_t index, const tenon_value
     const tenon_parameter *param = &s->params[index];
     const tenon_plan_spec *simple = &s->fast_items[index];
     const tenon_view *views = list->as.list.data;
-    const tenon_view *first = list->as.list.length && has_any_shape(param->items) ? views : NULL;
-    uint64_t mask = first ? tenon__address_mask(param->items, first->dtype) : 0;
-    bool fit = true;
+    bool any_shape = list->as.list.length && has_any_shape(param->items), fit = true;
+    uint64_t mask = any_shape ? tenon__address_mask(param->items, views->dtype) : 0;
     b->argument = param->first;
     for (int64_t i = 0; i < list->as.list.length; i++) {
-        if (first && i > 0 && fit && is_alike(first, &views[i]) && !((uintptr_t)views[i].data & mask))
+        if (any_shape && i > 0 && fit && is_alike(views, &views[i]) && !((uintptr_t)views[i].data & mask))
             continue; /* as the first one */
         if (views[i].ndim == simple->ndim ? !fits_simply(simple, &views[i], param->first, b)
                                           : !tenon__spec_fits(param->items, &views[i], b))
