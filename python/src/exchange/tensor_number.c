@@ -189,7 +189,9 @@ static PyObject *list_at(const tenon_view *view, int32_t dim, int64_t offset)
         return number_at(view, offset);
     PyObject *list = PyList_New((Py_ssize_t)view->shape[dim]);
     for (int64_t i = 0; list && i < view->shape[dim]; i++) {
-        PyObject *item = list_at(view, dim + 1, offset + i * view->strides[dim]);
+        /* Unsigned: the strides of an empty tensor are arbitrary, and the sum may overflow. No element is read there. */
+        uint64_t at = (uint64_t)offset + (uint64_t)i * (uint64_t)view->strides[dim];
+        PyObject *item = list_at(view, dim + 1, (int64_t)at);
         if (!item) {
             Py_DECREF(list);
             return NULL;
