@@ -116,7 +116,7 @@ static void check_dims(const tenon_signature *s, int32_t item, const tenon_spec 
 
 static void check_conditions(const tenon_signature *s)
 {
-    FUZZ_CHECK(s->nconditions == 0 || !s->planned);
+    FUZZ_CHECK(s->nconditions == 0 || s->plan != TENON_PLAN_PLAIN);
     for (int32_t i = 0; i < s->nconditions; i++)
         FUZZ_CHECK(inside(s, s->conditions[i]) && strpbrk(s->conditions[i], "<>"));
 }
@@ -356,7 +356,7 @@ static void call_it(fuzz_input *in, const tenon_signature *s)
 static void check_same(const tenon_signature *alone, const tenon_signature *in_module)
 {
     FUZZ_CHECK(alone->nparams == in_module->nparams && alone->nresults == in_module->nresults &&
-               alone->planned == in_module->planned);
+               alone->plan == in_module->plan);
     FUZZ_CHECK(strcmp(alone->name, in_module->name) == 0 &&
                memcmp(&alone->names, &in_module->names, sizeof alone->names) == 0);
     const uint32_t classes = TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL;

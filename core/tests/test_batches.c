@@ -16,7 +16,7 @@ static void test_grammar(void **state)
     (void)state;
     tenon_signature *s =
         compiled("f(x: f32[**b, n], k: int, y: f64[ ** b ]?, z: f32[*c]? = None) -> f32[**b], i64[**b, n, 2]");
-    assert_true(s->nbatched == 2 && s->checks_all && !s->planned && s->names.nstars == 2);
+    assert_true(s->nbatched == 2 && s->checks_all && s->plan == TENON_PLAN_NONE && s->names.nstars == 2);
     assert_string_equal(s->names.stars[s->batch], "b");
     tenon_dimension dim;
     OK(tenon_signature_dim(s, 0, 0, &dim, &err));

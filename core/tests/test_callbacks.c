@@ -24,7 +24,7 @@ static void test_grammar(void **state)
     const tenon_parameter *param = &s->params[1];
     assert_int_equal(param->kind, TENON_KIND_CALLABLE);
     assert_int_equal(param->flags, TENON_PARAMETER_OPTIONAL | TENON_PARAMETER_DEFAULT);
-    assert_true(s->ncallables == 1 && !s->planned && s->names.ndims == 1);
+    assert_true(s->ncallables == 1 && s->plan == TENON_PLAN_NONE && s->names.ndims == 1);
     assert_string_equal(param->callback->name, "callable");
     assert_int_equal(param->callback->names.ndims, 2); /* its own */
     assert_int_equal(param->callback->nresults, 2);

@@ -23,7 +23,7 @@ static void test_the_attribute(void **state)
     assert_int_equal(s->nconverted, 2);
     tenon_signature_release(s);
     s = compiled("f(x: f32[n] c convert) -> f32[n]");
-    assert_true(s->planned); /* arguments that fit go the fast way */
+    assert_int_equal(s->plan, TENON_PLAN_PLAIN); /* arguments that fit go the fast way */
     tenon_signature_release(s);
     no("f(x: ^f32[n] convert rw)", "'convert' and 'rw' cannot be combined");
     no("f(x: ^f32[n] keep convert)",

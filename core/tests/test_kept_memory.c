@@ -576,14 +576,15 @@ static void test_methods_are_planned(void **state)
     (void)state;
     static const struct {
         const char *text;
-        bool planned;
-    } all[] = {{"KDTree.f(self, x: f32[n] c, k: int = 1) -> f32[n]", true},
-               {"KDTree.f(self, x: f32[n] c, other: handle('KDTree'))", false},
-               {"f(x: f32[n] c, other: handle('KDTree'))", false},
-               {"KDTree.f(self, x: f32[n] c) -> f32[n] own", false}};
+        int plan;
+    } all[] = {{"KDTree.f(self, x: f32[n] c, k: int = 1) -> f32[n]", TENON_PLAN_PLAIN},
+               {"KDTree.f(self, x: f32[n] c, other: handle('KDTree'))", TENON_PLAN_WIDE},
+               {"f(x: f32[n] c, other: handle('KDTree'))", TENON_PLAN_WIDE},
+               {"f(x: f32[n] c, other: handle('Other'))", TENON_PLAN_NONE},
+               {"KDTree.f(self, x: f32[n] c) -> f32[n] own", TENON_PLAN_WIDE}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tenon_signature *s = compiled_in_module(all[i].text);
-        assert_int_equal(s->planned, all[i].planned);
+        assert_int_equal(s->plan, all[i].plan);
         tenon_signature_release(s);
     }
 }

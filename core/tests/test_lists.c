@@ -58,7 +58,8 @@ static void test_grammar(void **state)
     assert_string_equal(list->type, "[ f32[n, d] rw c ]?");
     assert_string_equal(list->first, "xs[0]");
     assert_int_equal(list->flags, TENON_PARAMETER_OPTIONAL | TENON_PARAMETER_DEFAULT);
-    assert_true(s->ntensors == 1 && s->nlists == 1 && s->nwritten == 1 && !s->planned && s->open_results);
+    assert_true(s->ntensors == 1 && s->nlists == 1 && s->nwritten == 1 && s->plan == TENON_PLAN_NONE &&
+                s->open_results);
     assert_int_equal(s->results[0].flags, TENON_PARAMETER_EACH);
     assert_int_equal(s->results[0].owner, 2);
     assert_string_equal(s->results[0].type, "[f32[_, d]] for xs");

@@ -257,6 +257,9 @@ int tenon__py_device_of(PyObject *like, tenon_device *out);
 /* Whether the object still has this view, of which `before` is how it was read first: 1, 0, or -1 with an exception. */
 int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_view *view);
 PyObject *tenon__py_call_import(const char *module, const char *function, PyObject *argument, bool no_copy);
+/* Whether results on this device have the array struct if no argument says otherwise, and can be made without asking further.
+ * The framework of that struct belongs to the main interpreter. */
+bool tenon__py_makes_array_struct(tenon_device device);
 /* As tenon_py_empty, for the result of a function that runs on `device`. `like` may also be the name or the module of
  * a framework. NULL stands for the first framework of the list that makes such results and has been imported, otherwise for
  * tenon.Tensor. */

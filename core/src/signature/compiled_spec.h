@@ -121,19 +121,8 @@ static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
 void tenon__spec_finish(tenon_spec *spec);
 
 tenon_plan_spec tenon__plan_spec_of(const tenon_spec *spec);
-/* Whether calls of the signature may be taken by plan; fills in `binds` of its parameters. */
-bool tenon__make_plan(const tenon_signature *signature, tenon_plan_spec *fast);
-/* Give dimension name `slot` the value `size`, from argument `from`, if it has none. Whether it has this value. */
-static inline bool tenon__bind_size(int32_t slot, int64_t size, const char *from, tenon_bindings *b)
-{
-    if (b->dims_bound >> slot & 1)
-        return b->dims[slot] == size;
-    b->dims_bound |= 1u << slot;
-    b->dims[slot] = size;
-    b->dims_from[slot] = from;
-    return true;
-}
-
+/* How calls of the signature may be made by plan; fills in `binds` of its parameters. */
+int32_t tenon__make_plan(const tenon_signature *signature, tenon_plan_spec *fast);
 /* Bind the names of the spec that have no value yet, compare the others, and look at the layout and the memory. False means
  * "unknown", not "mismatch": tenon__spec_check decides. The names are bound either way. */
 bool tenon__spec_fits(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b);

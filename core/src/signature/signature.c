@@ -1273,7 +1273,7 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
     for (int32_t i = 0; i < made->nparams; i++)
         of_items[i] =
             made->params[i].items ? tenon__plan_spec_of(made->params[i].items) : (tenon_plan_spec){.ndim = -1};
-    made->planned = tenon__make_plan(made, room.fast);
+    made->plan = tenon__make_plan(made, room.fast);
     made->size = size;
     *out = made;
     return TENON_OK;

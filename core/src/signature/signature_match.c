@@ -30,23 +30,26 @@ _Static_assert(offsetof(tenon_plan_spec, ndim) == offsetof(tenon_view, ndim) - o
 
 tenon_plan_spec tenon__plan_spec_of(const tenon_spec *spec)
 {
-    tenon_plan_spec fast = {.ndim = -1};
+    tenon_plan_spec fast = {.ndim = -1, .spec = spec};
     const tenon__spec_code *code = tenon__code_of(spec);
-    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || code->star >= 0 || !code->on_cpu ||
-        spec->ndims > TENON_PLAN_DIMS)
+    bool has_one_dtype = spec->variable < 0 && spec->dtypes.count == 1 && !spec->dtypes.kinds;
+    if (code->star >= 0 || !code->on_cpu || spec->ndims > TENON_PLAN_DIMS)
         return fast;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        bool named = code->dims[i].kind == TENON_DIM_NAME;
-        if (!named && code->dims[i].kind != TENON_DIM_ANY)
+        bool named = code->dims[i].kind == TENON_DIM_NAME, numbered = code->dims[i].kind == TENON_DIM_NUMBER;
+        if (!named && !numbered && code->dims[i].kind != TENON_DIM_ANY)
             return fast;
         fast.slots[i] = (int16_t)(named ? code->dims[i].slot : -1);
+        fast.sizes[i] = numbered ? code->dims[i].number : -1;
     }
     fast.flags_wanted = code->flags_wanted;
     fast.flags_checked = code->flags_checked;
     fast.flags_added = spec->flags & TENON_SPEC_WRITE ? (uint32_t)TENON_VIEW_WRITTEN : 0;
-    fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
     fast.device = tenon_device_of(TENON_CPU, 0);
-    fast.dtype = spec->dtypes.items[0];
+    if (has_one_dtype) {
+        fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
+        fast.dtype = spec->dtypes.items[0];
+    }
     fast.ndim = spec->ndims;
     return fast;
 }
@@ -69,21 +72,52 @@ static bool is_number(uint32_t kind)
     return kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
 }
 
-bool tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
+static bool is_plain_spec(const tenon_plan_spec *fast)
+{
+    bool plain = fast->ndim >= 0 && fast->dtype.bits && !(fast->spec->flags & TENON_SPEC_OPTIONAL);
+    for (int32_t i = 0; i < fast->ndim; i++)
+        plain = plain && fast->sizes[i] < 0;
+    return plain;
+}
+
+static bool has_wide_plan(const tenon_signature *s, const tenon_plan_spec *fast)
+{
+    bool planned = !s->nlists && !s->ncallables && !s->nbatched;
+    for (int32_t i = 0; planned && i < s->nparams; i++)
+        planned = s->params[i].spec
+                      ? fast[i].ndim >= 0
+                      : s->params[i].kind != TENON_KIND_HANDLE || (s->params[i].flags & TENON_PARAMETER_CLASS);
+    for (int32_t i = 0; planned && i < s->nresults; i++)
+        planned = !s->results[i].items;
+    return planned;
+}
+
+int32_t tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
 {
     uint32_t bound = 0;
-    bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
-                   (s->nwritten == 0 || s->ntensors == 1) && s->nconditions == 0;
-    for (int32_t i = 0; planned && i < s->nparams; i++) {
+    bool plain = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 && s->nconditions == 0 &&
+                 (s->nwritten == 0 || s->ntensors == 1);
+    for (int32_t i = 0; plain && i < s->nparams; i++) {
         bool is_self = s->has_self && i == 0;
-        planned =
-            s->params[i].spec ? fast[i].ndim >= 0 : is_self || (is_number(s->params[i].kind) && !s->params[i].integers);
-        bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
+        plain = s->params[i].spec ? is_plain_spec(&fast[i])
+                                  : is_self || (is_number(s->params[i].kind) && !s->params[i].integers);
+        bound = plain && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
     }
-    for (int32_t i = 0; planned && i < s->nresults; i++)
-        planned = s->results[i].spec ? fast[s->nparams + i].ndim >= 0 && !s->results[i].spec->devices
-                                     : is_number(s->results[i].kind);
-    return planned && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
+    for (int32_t i = 0; plain && i < s->nresults; i++)
+        plain = s->results[i].spec ? is_plain_spec(&fast[s->nparams + i]) && !s->results[i].spec->devices
+                                   : is_number(s->results[i].kind);
+    plain = plain && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
+    return plain ? TENON_PLAN_PLAIN : has_wide_plan(s, fast) ? TENON_PLAN_WIDE : TENON_PLAN_NONE;
+}
+
+bool tenon_plan_bind_dtype(const tenon_plan_spec *fast, tenon_dtype dtype, const void *data, const char *name,
+                           tenon_bindings *bindings)
+{
+    const tenon_spec *spec = fast->spec;
+    bindings->argument = name;
+    bool fits = spec->variable >= 0 ? tenon__bind_variable(spec->variable, dtype, bindings)
+                                    : tenon_dtypes_has(&spec->dtypes, dtype);
+    return fits && !((uintptr_t)data & tenon__address_mask(spec, dtype));
 }
 
 /* ----------------------------------------------------------------------------------------------------- two rounds */
@@ -132,13 +166,14 @@ static tenon_status other_kind(const tenon_parameter *param, const tenon_value *
 static inline bool fits_simply(const tenon_plan_spec *simple, const tenon_view *view, const char *name,
                                tenon_bindings *b)
 {
-    bool fits = true;
+    bool fits = memcmp(&view->dtype, &simple->dtype, sizeof view->dtype) == 0 ||
+                (!simple->dtype.bits && tenon_plan_bind_dtype(simple, view->dtype, view->data, name, b));
     for (int32_t i = 0; i < simple->ndim; i++) {
-        if (simple->slots[i] >= 0 && !tenon__bind_size(simple->slots[i], view->shape[i], name, b))
+        if (simple->slots[i] >= 0 ? !tenon_plan_bind_size(simple->slots[i], view->shape[i], name, b)
+                                  : simple->sizes[i] >= 0 && simple->sizes[i] != view->shape[i])
             fits = false;
     }
-    return fits && memcmp(&view->dtype, &simple->dtype, sizeof view->dtype) == 0 &&
-           ((uint32_t)view->flags & simple->flags_checked) == simple->flags_wanted &&
+    return fits && ((uint32_t)view->flags & simple->flags_checked) == simple->flags_wanted &&
            !((uint32_t)(uintptr_t)view->data & simple->address_mask) && view->device.device_type == TENON_CPU;
 }
 
@@ -188,10 +223,9 @@ static bool is_choice(const tenon_parameter *param, int64_t integer)
     return false;
 }
 
-/* A value that binds a dimension or a dtype variable, or is one of some integers. */
-static inline bool bind_value(const tenon_parameter *param, const tenon_value *value, tenon_bindings *b)
+bool tenon_plan_bind_value(const tenon_parameter *param, const tenon_value *value, tenon_bindings *b)
 {
-    bool fits = param->dim < 0 || tenon__bind_size(param->dim, value->as.integer, param->name, b);
+    bool fits = param->dim < 0 || tenon_plan_bind_size(param->dim, value->as.integer, param->name, b);
     if (param->variable >= 0) {
         b->argument = param->name;
         return tenon__bind_variable(param->variable, value->as.dtype, b);
@@ -229,7 +263,7 @@ MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const 
             if (args[i].kind != TENON_KIND_NONE || !(param->flags & TENON_PARAMETER_OPTIONAL))
                 fit = false;
         } else if (param->checked) {
-            if (!bind_value(param, &args[i], b))
+            if (!tenon_plan_bind_value(param, &args[i], b))
                 fit = false;
         } else if (args[i].kind == TENON_KIND_TENSORS) {
             if (!bind_list(s, i, &args[i], b))
@@ -443,6 +477,13 @@ static tenon_status check_together(const tenon_signature *s, const tenon_value *
     if (s->nlists)
         return tenon__check_list_overlaps(s, args, b, err);
     return s->ntensors > 1 ? check_overlaps(s, args, b, err) : TENON_OK;
+}
+
+bool tenon_plan_check_rest(tenon_frame *f)
+{
+    clear_unbound(f->signature, &f->bindings);
+    f->bindings.argument = NULL;
+    return !f->signature->checks_all || !check_together(f->signature, f->args, f, &f->bindings, NULL);
 }
 
 /* Match the first `count` arguments of a call: bind all names, then check the arguments in order. If these are all of them,
@@ -771,11 +812,11 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
     if (status)
         return status;
     const tenon_plan_spec *fast = &signature->fast[signature->nparams + index];
-    bool known = fast->ndim >= 0;
+    bool known = fast->ndim >= 0 && fast->dtype.bits;
     for (int32_t i = 0; i < fast->ndim; i++) {
         int slot = fast->slots[i];
-        shape[i] = bindings->dims[slot];
-        known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
+        shape[i] = slot < 0 ? fast->sizes[i] : bindings->dims[slot];
+        known &= (slot < 0 || (bindings->dims_bound >> slot & 1)) && shape[i] >= 0;
     }
     if (!known)
         return compute_result(signature, index, bindings, NULL, dtype, ndim, shape, err);

@@ -57,7 +57,7 @@ static misfit bind_shape(const tenon_spec *spec, const tenon_view *view, tenon_b
         int64_t value;
         bool fits = true;
         if (dim->kind == TENON_DIM_NAME) {
-            fits = tenon__bind_size(dim->slot, view->shape[at], b->argument, b);
+            fits = tenon_plan_bind_size(dim->slot, view->shape[at], b->argument, b);
         } else if (dim->kind == TENON_DIM_NUMBER) {
             fits = view->shape[at] == dim->number;
         } else if (dim->kind == TENON_DIM_EXPRESSION) {

@@ -342,7 +342,7 @@ void tenon__jax_call_init(tenon__jax_function *function, void *state)
     tenon_call_init(&function->call, &jax_host, &function->function, state, function->signature);
     function->call.flags |= TENON_CALL_UNLOCKED;
     /* A plan does not compare a written operand with its result. */
-    function->planned = function->signature->planned && function->signature->nwritten == 0;
+    function->planned = function->signature->plan == TENON_PLAN_PLAIN && function->signature->nwritten == 0;
     for (int32_t i = 0; i < function->signature->nresults; i++)
         function->returns_numbers |= !function->signature->results[i].spec && !function->signature->results[i].items;
 }

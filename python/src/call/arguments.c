@@ -198,10 +198,39 @@ static int raise_missing(const tenon__py_function *function, PyObject *const *gi
     return -1;
 }
 
+bool tenon__py_sort_arguments(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames, PyObject **given)
+{
+    const tenon_signature *s = function->signature;
+    int32_t next = (int32_t)nargs, found = (int32_t)nargs; /* keywords are usually in the order of the parameters */
+    if (nargs > s->npositional)
+        return false;
+    for (int32_t i = 0; i < next; i++)
+        given[i] = args[i];
+    for (int32_t i = next; i < s->nparams + 2; i++)
+        given[i] = NULL;
+    Py_ssize_t nkeywords = kwnames ? tenon__py_tuple_size(kwnames) : 0;
+    for (Py_ssize_t k = 0; k < nkeywords; k++) {
+        PyObject *keyword = tenon__py_tuple_item(kwnames, k);
+        int32_t i = function->names[next] == keyword ? next : keyword_index(function, keyword);
+        if (i < 0 || given[i] || (i >= s->nparams && !(i == s->nparams ? function->takes_out : function->takes_like)))
+            return false;
+        given[i] = args[nargs + k];
+        found += i < s->nparams;
+        next = i < s->nparams ? i + 1 : i;
+    }
+    for (int32_t i = (int32_t)nargs; found < s->nparams && i < s->nparams; i++)
+        if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
+            return false;
+    return true;
+}
+
 int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                          PyObject **given)
 {
     const tenon_signature *s = function->signature;
+    if (tenon__py_sort_arguments(function, args, nargs, kwnames, given))
+        return 0;
     for (int32_t i = 0; i < s->nparams + 2; i++)
         given[i] = i < nargs && i < s->npositional ? args[i] : NULL;
     Py_ssize_t nkeywords = kwnames ? PyTuple_Size(kwnames) : 0;
@@ -221,10 +250,10 @@ int tenon__py_distribute(const tenon__py_function *function, PyObject *const *ar
     }
     if (nargs > s->npositional) /* after the keywords, as in Python */
         return raise_too_many(function, nargs, given);
-    for (int32_t i = (int32_t)nargs; i < s->nparams; i++)
-        if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
-            return raise_missing(function, given, i >= s->npositional);
-    return 0;
+    int32_t first = (int32_t)nargs;
+    while (given[first] || (s->params[first].flags & TENON_PARAMETER_DEFAULT))
+        first++;
+    return raise_missing(function, given, first >= s->npositional);
 }
 
 /* --------------------------------------------------------------------------------------------------------- numbers */
@@ -428,6 +457,16 @@ static int to_complex(const tenon__py_function *function, const tenon_parameter 
 
 /* ---------------------------------------------------------------------------------------------------- text and lists */
 
+static bool find_choice(const tenon_parameter *param, const char *text, Py_ssize_t length, int64_t *out)
+{
+    for (int32_t i = 0; i < param->count; i++) {
+        *out = i;
+        if ((size_t)length == strlen(param->choices[i]) && memcmp(text, param->choices[i], (size_t)length) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int to_choice(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     if (!PyUnicode_Check(object))
@@ -436,12 +475,8 @@ static int to_choice(const tenon__py_function *function, const tenon_parameter *
     const char *text = PyUnicode_AsUTF8AndSize(object, &length);
     if (!text && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) /* no choice has lone surrogates */
         return -1;
-    for (int32_t i = 0; text && i < param->count; i++) {
-        if ((size_t)length == strlen(param->choices[i]) && memcmp(text, param->choices[i], (size_t)length) == 0) {
-            *out = i;
-            return 0;
-        }
-    }
+    if (text && find_choice(param, text, length, out))
+        return 0;
     PyErr_Clear();
     return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %R", param->type,
                                     object);
@@ -535,6 +570,59 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
     }
     Py_DECREF(items);
     return result;
+}
+
+/* After a conversion that failed or gave this value: whether it failed. */
+static bool clear_failure(void)
+{
+    bool failed = PyErr_Occurred();
+    PyErr_Clear();
+    return failed;
+}
+
+bool tenon__py_take_simply(const tenon__py_function *function, int32_t index, PyObject *object, tenon_value *value)
+{
+    const tenon_parameter *param = &function->signature->params[index];
+    Py_ssize_t length = 0;
+    value->kind = param->kind;
+    value->flags = 0;
+    switch (param->kind) {
+    case TENON_KIND_HANDLE:
+        value->as.handle.object = NULL; /* set when the call enters it */
+        value->as.handle.type = param->handle;
+        return (param->flags & TENON_PARAMETER_CLASS) && Py_TYPE(object) == function->classes[index];
+    case TENON_KIND_FLOAT:
+        if (!PyLong_CheckExact(object))
+            return false;
+        value->as.number = PyLong_AsDouble(object);
+        return value->as.number != -1.0 || !clear_failure();
+    case TENON_KIND_UINT:
+        if (!PyLong_CheckExact(object))
+            return false;
+        value->as.integer = (int64_t)PyLong_AsUnsignedLongLong(object);
+        return value->as.integer != -1 || !clear_failure();
+    case TENON_KIND_BYTES:
+        if (!PyBytes_CheckExact(object))
+            return false;
+        value->as.list.data = PyBytes_AsString(object);
+        value->as.list.length = PyBytes_Size(object);
+        return true;
+    case TENON_KIND_STR:
+    case TENON_KIND_ENUM: {
+        const char *text = PyUnicode_CheckExact(object) ? PyUnicode_AsUTF8AndSize(object, &length) : NULL;
+        if (!text) {
+            PyErr_Clear();
+            return false;
+        }
+        if (param->kind == TENON_KIND_ENUM)
+            return find_choice(param, text, length, &value->as.integer);
+        value->as.list.data = text;
+        value->as.list.length = length;
+        return true;
+    }
+    default:
+        return false;
+    }
 }
 
 int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,

@@ -155,7 +155,7 @@ static int take_arguments(tenon__py_frame *f)
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
-static const tenon_client call_client, objects_client;
+static const tenon_client call_client;
 
 /* The caller's own tensor as the result. */
 static int read_out(tenon__py_frame *f, PyObject *object)
@@ -256,23 +256,27 @@ static TENON__PY_NOINLINE PyObject *make_named(PyTypeObject *type, PyObject *tup
     return named;
 }
 
+/* Most results that are not tensors are floats. */
+static TENON__PY_ALWAYS_INLINE PyObject *one_result(tenon__py_frame *f, int32_t index)
+{
+    const tenon_value *value = &f->base.results[index];
+    bool is_float = value->kind == TENON_KIND_FLOAT && !(value->flags & TENON_VALUE_UNSET);
+    return is_float ? PyFloat_FromDouble(value->as.number) : result_object(f, index);
+}
+
 static PyObject *several_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    if (s->nresults == 0) {
-        Py_INCREF(Py_None);
-        return Py_None;
-    }
     PyTypeObject *named = (PyTypeObject *)f->function->result_type;
     PyObject *tuple =
         named && tenon__py_can_fill_tuple() ? PyType_GenericAlloc(named, s->nresults) : PyTuple_New(s->nresults);
     for (int32_t i = 0; tuple && i < s->nresults; i++) {
-        PyObject *object = result_object(f, i);
+        PyObject *object = one_result(f, i);
         if (!object) {
             Py_DECREF(tuple);
             return NULL;
         }
-        PyTuple_SetItem(tuple, i, object);
+        tenon__py_tuple_fill(tuple, i, object);
     }
     return tuple && named && Py_TYPE(tuple) != named ? make_named(named, tuple) : tuple;
 }
@@ -280,11 +284,11 @@ static PyObject *several_results(tenon__py_frame *f)
 static TENON__PY_ALWAYS_INLINE PyObject *all_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    if (s->nresults != 1 || s->named_results)
-        return several_results(f);
-    const tenon_value *value = f->base.results;
-    bool is_float = value->kind == TENON_KIND_FLOAT && !(value->flags & TENON_VALUE_UNSET);
-    return is_float ? PyFloat_FromDouble(value->as.number) : result_object(f, 0);
+    if (s->nresults == 0) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    return s->nresults > 1 || s->named_results ? several_results(f) : one_result(f, 0);
 }
 
 /* -------------------------------------------------------------------------------------------------------- the call */
@@ -330,14 +334,14 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon_frame *base, bool has
 }
 
 /* The clients' `run`. */
-static TENON__PY_ALWAYS_INLINE tenon_status run_code(tenon_frame *base)
+static TENON__PY_ALWAYS_INLINE tenon_status run_plain(tenon_frame *base)
 {
     return run_with(base, false);
 }
 
-static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
+static TENON__PY_ALWAYS_INLINE tenon_status run_any(tenon_frame *base)
 {
-    return run_with(base, true);
+    return run_with(base, tenon__py_frame_of(base)->function->nobjects);
 }
 
 #define CALL_SERVICES                                                                                                  \
@@ -349,9 +353,9 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
     .converted = tenon__py_converted, .take_bytes = tenon__py_take_bytes, .cancelled = tenon__py_is_cancelled,         \
     .thread_count = tenon__py_thread_count
 
-static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
-/* For functions with objects of classes among the arguments. */
-static const tenon_client objects_client = {CALL_SERVICES, .run = run_on_objects};
+static const tenon_client call_client = {CALL_SERVICES, .run = run_any};
+/* For functions without objects of classes among the arguments. */
+static const tenon_client plain_client = {CALL_SERVICES, .run = run_plain};
 
 /* Tell the array's framework, which may count what is written. */
 static void after_write(PyObject *object)
@@ -385,26 +389,20 @@ static void after_writes(const tenon__py_frame *f)
 }
 
 /* The results are made. */
-static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_objects, bool is_checked)
+static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, const tenon_client *client, bool is_checked)
 {
     const tenon_signature *s = f->function->signature;
-    uint32_t outs = f->out ? 1 : 0;
-    int done;
-    if (!has_objects) {
-        if (f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0)
-            return NULL;
-        done = is_checked ? tenon_frame_run_checked(&f->base, outs) : tenon_frame_run(&f->base, &call_client);
-    } else {
-        if (tenon__py_enter_objects(f) < 0)
-            return NULL;
-        bool changed = f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0;
-        done = changed      ? -1
-               : is_checked ? tenon_frame_run_checked(&f->base, outs)
-                            : tenon_frame_run(&f->base, &objects_client);
+    bool has_objects = client == &call_client && f->function->nobjects;
+    if (has_objects && tenon__py_enter_objects(f) < 0)
+        return NULL;
+    bool changed = f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0;
+    int done = changed      ? -1
+               : is_checked ? tenon_frame_run_checked(&f->base, f->out ? 1 : 0)
+                            : tenon_frame_run(&f->base, client);
+    if (has_objects)
         tenon__py_leave_objects(f); /* again, if the function did not run */
-        if (changed)
-            return NULL;
-    }
+    if (changed)
+        return NULL;
     if (s->ncallables && done == 0 && f->function->has_lists && f->compares_in_turn)
         done = tenon__py_check_changed_arguments(f);
     if (f->stream_from && tenon__py_end_uses(f) < 0)
@@ -416,19 +414,19 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_obj
     return done < 0 ? NULL : all_results(f);
 }
 
-static TENON__PY_NOINLINE PyObject *run_checked(tenon__py_frame *f, bool has_objects)
+static TENON__PY_NOINLINE PyObject *run_checked(tenon__py_frame *f)
 {
-    return has_objects ? run_as(f, true, true) : run_as(f, false, true);
+    return run_as(f, &call_client, true);
 }
 
 /* The arguments are taken and match. */
-static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, bool has_objects)
+static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, const tenon_client *client)
 {
     int (*before_run)(tenon__py_frame *) = atomic_load_explicit(&f->function->before_run, memory_order_relaxed);
     int before = before_run ? before_run(f) : 0;
     if (before)
-        return before < 0 ? NULL : run_checked(f, has_objects);
-    return run_as(f, has_objects, false);
+        return before < 0 ? NULL : run_checked(f);
+    return run_as(f, client, false);
 }
 
 /* What most calls have none of: handles of a framework's, a share of self, scratch memory on a device, and after a failure
@@ -509,7 +507,15 @@ static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
         f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
 }
 
-static PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* No argument is taken yet. */
+static TENON__PY_ALWAYS_INLINE void begin_arguments(tenon__py_frame *f)
+{
+    f->nborrowed = 0;
+    f->elements = 0;
+    f->like = NULL;
+    if (f->function->needs_clearing)
+        begin_clearing(f);
+}
 
 /* The first tensor may be the first array of its framework, which says when it is met whether it runs calls itself. False with
  * an exception that must not be replaced. */
@@ -553,9 +559,18 @@ static int match_attempt(tenon__py_frame *f, tenon__py_attempt *attempt)
     return attempt->matched ? 0 : -1;
 }
 
+/* The arguments by parameter, with `out` and `like`. */
+static TENON__PY_ALWAYS_INLINE void use_sorted(tenon__py_frame *f, PyObject **sorted)
+{
+    PyObject **last = &sorted[f->function->signature->nparams];
+    f->argument_objects = sorted;
+    f->out = last[0] == Py_None ? NULL : last[0];
+    f->wanted_like = last[1] == Py_None ? NULL : last[1];
+}
+
 /* The arguments in any form. `attempt`: the function is one of several entries; otherwise NULL. */
-static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
-                                                   PyObject *kwnames, bool has_objects, tenon__py_attempt *attempt)
+static TENON__PY_NOINLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                              PyObject *kwnames, tenon__py_attempt *attempt)
 {
     const tenon_signature *s = f->function->signature;
     f->sorted = f->inline_sorted;
@@ -568,39 +583,20 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
             free_heap(f);
             return NULL;
         }
-        PyObject *out = f->sorted[s->nparams], *like = f->sorted[s->nparams + 1];
-        f->argument_objects = f->sorted;
-        f->out = out == Py_None ? NULL : out;
-        f->wanted_like = like == Py_None ? NULL : like;
+        use_sorted(f, f->sorted);
     }
     PyObject *result = NULL;
-    if (!attempt && !has_objects && try_framework(f, &result)) {
+    if (!attempt && !f->function->nobjects && try_framework(f, &result)) {
         free_heap(f);
         return result;
     }
-    tenon_frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
+    tenon_frame_begin(&f->base, &call_client, &f->function->call, s);
     begin_call(f);
-    f->nborrowed = 0;
-    f->elements = 0;
-    f->like = NULL;
-    if (f->function->needs_clearing)
-        begin_clearing(f);
+    begin_arguments(f);
     bool ready = take_arguments(f) == 0 && (attempt ? match_attempt(f, attempt) : tenon_frame_match(&f->base)) == 0;
-    result = end_call(f, ready ? run_in(f, has_objects) : NULL);
+    result = end_call(f, ready ? run_in(f, &call_client) : NULL);
     free_heap(f);
     return result;
-}
-
-static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
-                                                    PyObject *kwnames)
-{
-    return call_with(f, args, nargs, kwnames, false, NULL);
-}
-
-static TENON__PY_NOINLINE PyObject *call_objects_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
-                                                            PyObject *kwnames)
-{
-    return call_with(f, args, nargs, kwnames, true, NULL);
 }
 
 static TENON__PY_ALWAYS_INLINE void begin_frame(tenon__py_frame *f, const tenon__py_function *function,
@@ -615,14 +611,33 @@ static TENON__PY_ALWAYS_INLINE void begin_frame(tenon__py_frame *f, const tenon_
     f->result_objects = f->inline_result_objects;
 }
 
+/* Begin the call by its plan, if the arguments are as usual. False: nothing has happened. */
+static TENON__PY_ALWAYS_INLINE bool begin_by_plan(tenon__py_frame *f, Py_ssize_t nargs, PyObject *kwnames)
+{
+    const tenon_signature *s = f->function->signature;
+    PyObject *const *args = f->argument_objects;
+    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
+        if (!tenon__py_sort_arguments(f->function, args, nargs, kwnames, f->inline_sorted))
+            return false;
+        use_sorted(f, f->inline_sorted);
+    }
+    tenon_plan_begin_wide(&f->base, &call_client, &f->function->call, s);
+    begin_call(f);
+    begin_arguments(f);
+    if (tenon__py_match_wide(f))
+        return true;
+    f->argument_objects = args;
+    f->out = f->wanted_like = NULL;
+    return false;
+}
+
 /* Try one entry of an overloaded function. */
 static PyObject *try_overload(tenon__py_frame *f, tenon__py_attempt *attempt, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames)
 {
     attempt->matched = attempt->mismatch = false;
     begin_frame(f, attempt->function, args);
-    return attempt->function->nobjects ? call_with(f, args, nargs, kwnames, true, attempt)
-                                       : call_with(f, args, nargs, kwnames, false, attempt);
+    return call_with(f, args, nargs, kwnames, attempt);
 }
 
 /* Try the entries in their order, first without messages; if none fits, once more for the reasons. */
@@ -657,39 +672,34 @@ static TENON__PY_NOINLINE PyObject *try_overloads(tenon__py_frame *f, const teno
     return result;
 }
 
-static TENON__PY_ALWAYS_INLINE PyObject *call_by_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                                                      PyObject *kwnames, bool has_objects, bool is_overloaded)
+/* The arguments are not those of a plan. */
+static TENON__PY_NOINLINE PyObject *call_without_plan(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                      PyObject *kwnames)
 {
-    tenon__py_frame f;
-    begin_frame(&f, (const tenon__py_function *)self, args);
-    const tenon_signature *s = f.function->signature;
-    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_match_planned(&f, args, has_objects))
-        return is_overloaded ? try_overloads(&f, f.function, args, nargs, kwnames)
-               : has_objects ? call_objects_in_general(&f, args, nargs, kwnames)
-                             : call_in_general(&f, args, nargs, kwnames);
-    tenon_plan_begin(&f.base, has_objects ? &objects_client : &call_client, &f.function->call, s);
-    begin_call(&f);
-    f.nborrowed = s->ntensors;
-    return end_call(&f, run_in(&f, has_objects));
+    return f->function->noverloads ? try_overloads(f, f->function, args, nargs, kwnames)
+                                   : call_with(f, args, nargs, kwnames, NULL);
 }
 
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    return call_by_plan(self, args, nargs, kwnames, false, false);
+    tenon__py_frame f;
+    begin_frame(&f, (const tenon__py_function *)self, args);
+    if (!f.function->is_planned || !begin_by_plan(&f, nargs, kwnames))
+        return call_without_plan(&f, args, nargs, kwnames);
+    return end_call(&f, run_in(&f, &call_client));
 }
 
-/* Of these functions only methods have a plan. */
-PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *tenon__py_call_plain(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    return call_by_plan(self, args, nargs, kwnames, true, false);
-}
-
-PyObject *tenon__py_call_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    return call_by_plan(self, args, nargs, kwnames, false, true);
-}
-
-PyObject *tenon__py_call_objects_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    return call_by_plan(self, args, nargs, kwnames, true, true);
+    tenon__py_frame f;
+    const tenon_signature *s = ((const tenon__py_function *)self)->signature;
+    if (kwnames || nargs != s->nparams)
+        return tenon__py_call(self, args, nargs, kwnames);
+    begin_frame(&f, (const tenon__py_function *)self, args);
+    if (!tenon__py_match_plain(&f, args))
+        return call_without_plan(&f, args, nargs, kwnames);
+    tenon_plan_begin(&f.base, &plain_client, &f.function->call, s);
+    begin_call(&f);
+    f.nborrowed = s->ntensors;
+    return end_call(&f, run_in(&f, &plain_client));
 }

@@ -45,8 +45,10 @@ typedef struct tenon__py_function {
     bool takes_out;            /* one result, a tensor */
     bool takes_like;           /* a tensor, or a list of them, among the results */
     bool is_large;             /* its calls take more room than a frame has */
-    bool is_overload;          /* one of several entries of its name */
-    int32_t noverloads;        /* of the first entry of a name: how many there are; 0: this is the only one */
+    bool is_planned;           /* calls may be made by plan */
+    bool is_plain;      /* by that of a plain signature: a function without keyword-only parameters and objects */
+    bool is_overload;   /* one of several entries of its name */
+    int32_t noverloads; /* of the first entry of a name: how many there are; 0: this is the only one */
     struct tenon__py_function **overloads;  /* all of them, the first one too, which is borrowed */
     _Atomic(tenon__py_prepared *) prepared; /* NULL: no such call has come yet */
     /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no
@@ -54,7 +56,7 @@ typedef struct tenon__py_function {
     int (*_Atomic before_run)(struct tenon__py_frame *f);
     tenon__py_interp *interp; /* in whose list of functions it is */
     struct tenon__py_function *previous, *next;
-    _Atomic(PyObject *) *descrs; /* the array struct's dtype object of each parameter; NULL: calls are not planned */
+    _Atomic(PyObject *) *descrs; /* the array struct's dtype object of each parameter; NULL unless `is_plain` */
     _Atomic int64_t conversions; /* how many arguments were converted */
     PyObject *owner;             /* what pickles as its library; NULL: its module is imported by name */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */

@@ -1,6 +1,7 @@
 /* A function of a library as a Python object: a builtin whose __self__ has the signature. */
 #include "internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------------------ the text signature */
@@ -404,11 +405,11 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
     self->enters_self = s->has_self && self->nobjects == 1 && !self->has_of_self;
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
-    if (s->planned && !self->is_large && s->npositional == s->nparams) {
-        self->descrs = PyMem_Calloc((size_t)s->nparams, sizeof *self->descrs);
-        if (!self->descrs)
-            return PyErr_NoMemory(), -1;
-    }
+    const char *plans = getenv("TENON_PLAN");
+    self->is_planned = s->plan != TENON_PLAN_NONE && !self->is_large && !(plans && strcmp(plans, "0") == 0);
+    self->is_plain = s->plan == TENON_PLAN_PLAIN && self->is_planned && s->npositional == s->nparams && !self->nobjects;
+    if (self->is_plain && !(self->descrs = PyMem_Calloc((size_t)s->nparams, sizeof *self->descrs)))
+        return PyErr_NoMemory(), -1;
     self->takes_like = tensors > 0 || lists > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
     tenon__py_function_join(self);
@@ -480,17 +481,7 @@ static PyObject *call_constructor(PyObject *self, PyObject *const *args, Py_ssiz
     const tenon__py_function *function = (const tenon__py_function *)self;
     if (!has_class(function, args, nargs))
         return NULL;
-    return function->nobjects ? tenon__py_call_objects(self, args + 1, nargs - 1, kwnames)
-                              : tenon__py_call(self, args + 1, nargs - 1, kwnames);
-}
-
-static PyObject *call_constructor_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    const tenon__py_function *function = (const tenon__py_function *)self;
-    if (!has_class(function, args, nargs))
-        return NULL;
-    return function->nobjects ? tenon__py_call_objects_overloaded(self, args + 1, nargs - 1, kwnames)
-                              : tenon__py_call_overloaded(self, args + 1, nargs - 1, kwnames);
+    return tenon__py_call(self, args + 1, nargs - 1, kwnames);
 }
 
 PyObject *tenon__py_callable_new(PyObject *function)
@@ -498,7 +489,7 @@ PyObject *tenon__py_callable_new(PyObject *function)
     tenon__py_function *self = (tenon__py_function *)function;
     self->method.ml_meth =
         (PyCFunction)(void (*)(void))(self->signature->role == TENON_ROLE_CONSTRUCTOR ? call_constructor
-                                      : self->nobjects                                ? tenon__py_call_objects
+                                      : self->is_plain                                ? tenon__py_call_plain
                                                                                       : tenon__py_call);
     self->method.ml_flags = METH_FASTCALL | METH_KEYWORDS;
     self->method.ml_doc = self->doc;
@@ -580,12 +571,5 @@ int tenon__py_add_overload(PyObject *callable, PyObject *function)
     Py_INCREF(function);
     all[count] = entry;
     first->noverloads = count + 1;
-    if (first->signature->role == TENON_ROLE_METHOD)
-        tenon__py_method_overload(callable);
-    else
-        first->method.ml_meth =
-            (PyCFunction)(void (*)(void))(first->signature->role == TENON_ROLE_CONSTRUCTOR ? call_constructor_overloaded
-                                          : first->nobjects ? tenon__py_call_objects_overloaded
-                                                            : tenon__py_call_overloaded);
     return fill_overloaded_doc(first);
 }

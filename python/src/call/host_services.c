@@ -123,7 +123,8 @@ static TENON__PY_ALWAYS_INLINE PyObject *make_array(tenon__py_frame *f, int32_t 
                                                     const int64_t *shape, tenon_py_borrowed *borrowed)
 {
     PyObject *object = NULL;
-    if (f->like && tenon__py_has_array_struct(f->like) && !f->stream_from) {
+    bool in_struct = f->like ? tenon__py_has_array_struct(f->like) : tenon__py_makes_array_struct(f->base.call.device);
+    if (in_struct && !f->stream_from) {
         object = tenon__py_global.array_layout.empty(dtype, ndim, shape, borrowed);
         if (!object && !PyErr_ExceptionMatches(PyExc_ValueError)) {
             tenon__py_result_not_made(f, index);

@@ -22,8 +22,6 @@ PyObject *tenon__py_method_new(PyObject *function);
 tenon__py_function *tenon__py_described(PyObject *callable);
 /* Add another entry of the same name to a callable. 0, or -1 with an exception. */
 int tenon__py_add_overload(PyObject *callable, PyObject *function);
-/* Have calls of a method try all entries. */
-void tenon__py_method_overload(PyObject *method);
 
 /* "(a, x, mode='mean', *, out=None, like=None)" without the parentheses, which inspect.signature reads. `first`: "$self, " or
  * the like for the first parameter, or "". */
@@ -62,13 +60,10 @@ PyObject *tenon__py_describe_flags(PyObject *self, void *unused);
 PyObject *tenon__py_describe_conditions(PyObject *self, void *unused);
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
-/* The call itself: METH_FASTCALL | METH_KEYWORDS functions. The second one is for functions with objects of classes among
- * the parameters; methods are among them. */
+/* The call itself, of any function: METH_FASTCALL | METH_KEYWORDS. */
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-/* The same for the first entry of an overloaded function. */
-PyObject *tenon__py_call_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-PyObject *tenon__py_call_objects_overloaded(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* The same for functions that are `is_plain`, which most calls are of, in fewer instructions. */
+PyObject *tenon__py_call_plain(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* Have the calls of a function checked, or not. */
 void tenon__py_function_check(tenon__py_function *function, bool checked);
@@ -112,6 +107,9 @@ void tenon__py_raise_no_overload(const tenon__py_function *function, PyObject *r
  * out. 0, or -1 with the TypeError that Python would raise. */
 int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                          PyObject **argument_objects);
+/* The same without an exception: whether all is right. */
+bool tenon__py_sort_arguments(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames, PyObject **argument_objects);
 
 /* Turn an object into a value of the parameter's kind, which is not a tensor. It is valid as long as the object, the blocks
  * and *held, which is NULL or a list: of what else must live. -1 with an exception. */
@@ -126,6 +124,8 @@ int tenon__py_to_texts(const tenon__py_function *function, const tenon_parameter
                        PyObject **held, tenon_block **blocks, tenon_value *value);
 int tenon__py_to_dtype(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                        tenon_dtype *out);
+/* The same for an object of exactly the usual type, which needs no Python code. False: the other steps find out. */
+bool tenon__py_take_simply(const tenon__py_function *function, int32_t index, PyObject *object, tenon_value *value);
 /* Append the object to *held, which is NULL or a list. 0, or -1 with an exception. */
 int tenon__py_hold(PyObject **held, PyObject *object);
 
@@ -167,7 +167,7 @@ static inline int tenon__py_check_gradient_of(const tenon__py_producer *owner, c
 
 /* What most calls need at most; larger signatures take their room from the heap. A call may come from inside another
  * one, so that its frame must leave the stack to a thousand of them. */
-enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLINE_BORROWS = 5 };
+enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLINE_BORROWS = 7 };
 enum { TENON__PY_INLINE_OBJECTS = 2 };
 
 /* A list of tensors of one call: an argument, or all or some items of a result. It is one of the call's blocks. */
@@ -257,7 +257,7 @@ TENON__PY_INLINE bool tenon__py_take_number(uint32_t kind, PyObject *object, ten
     value->kind = kind;
     value->flags = 0;
     if (kind == TENON_KIND_FLOAT && PyFloat_CheckExact(object)) {
-        value->as.number = PyFloat_AsDouble(object);
+        value->as.number = tenon__py_float_value(object);
         return true;
     }
     if (kind == TENON_KIND_INT && PyLong_CheckExact(object)) {
@@ -303,7 +303,7 @@ int tenon__py_check_changed_arguments(tenon__py_frame *f);
 
 /* Count a call from which Python code may call this function again: 0, or -1 with a RecursionError. A call takes as much
  * stack as several of CPython's own functions, which count once each. */
-enum { TENON__PY_RECURSION = 6 };
+enum { TENON__PY_RECURSION = 7 };
 
 static inline void tenon__py_leave_recursion(void)
 {

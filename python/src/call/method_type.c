@@ -20,18 +20,7 @@ static const tenon_signature *method_signature(PyObject *self)
 static PyObject *method_call(PyObject *self, PyObject *const *args, size_t nargs, PyObject *kwnames)
 {
     PyObject *function = (PyObject *)((method_object *)self)->function;
-    return tenon__py_call_objects(function, args, PyVectorcall_NARGS(nargs), kwnames);
-}
-
-static PyObject *method_call_overloaded(PyObject *self, PyObject *const *args, size_t nargs, PyObject *kwnames)
-{
-    PyObject *function = (PyObject *)((method_object *)self)->function;
-    return tenon__py_call_objects_overloaded(function, args, PyVectorcall_NARGS(nargs), kwnames);
-}
-
-void tenon__py_method_overload(PyObject *method)
-{
-    ((method_object *)method)->call = method_call_overloaded;
+    return tenon__py_call(function, args, PyVectorcall_NARGS(nargs), kwnames);
 }
 
 tenon__py_function *tenon__py_described(PyObject *callable)

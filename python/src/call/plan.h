@@ -1,17 +1,25 @@
-/* Calls by plan: the arguments of a planned signature, if all of them are as usual. No Python code runs here. */
+/* Calls by plan (tenon/host/plan.h): the arguments of a planned signature, if all of them are as usual. No Python code runs
+ * here. */
 #ifndef TENON_PY_PLAN_H
 #define TENON_PY_PLAN_H
 
 #include "internal.h"
 
+/* The dtype of an array, by its dtype object; NULL if it has none of the usual ones. */
+TENON__PY_INLINE const tenon_dtype *tenon__py_array_dtype(const tenon__py_array *array)
+{
+    const tenon__py_descr *descr = tenon__py_descr_of(array);
+    unsigned number = (unsigned)descr->type_num;
+    bool known = number < TENON__PY_NUMBERS && descr->byteorder == tenon__py_numbers[number].order;
+    return known ? &tenon__py_numbers[number].dtype : NULL;
+}
+
 /* Whether an array with another dtype object than the last one has the same dtype. The first such object is kept. */
 static TENON__PY_NOINLINE bool tenon__py_has_planned_dtype(const tenon__py_function *function, int32_t i,
                                                            const tenon__py_array *array)
 {
-    const tenon__py_descr *descr = tenon__py_descr_of(array);
-    unsigned number = (unsigned)descr->type_num;
-    if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
-        !tenon_dtype_equal(tenon__py_numbers[number].dtype, function->signature->fast[i].dtype))
+    const tenon_dtype *dtype = tenon__py_array_dtype(array);
+    if (!dtype || !tenon_dtype_equal(*dtype, function->signature->fast[i].dtype))
         return false;
     PyObject *none = NULL;
     Py_INCREF(array->descr);
@@ -26,13 +34,19 @@ TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon_plan_sp
 {
     if (!*kind || Py_TYPE(object) != atomic_load_explicit(&(*kind)->type, memory_order_relaxed))
         *kind = tenon__py_known_kind(Py_TYPE(object));
-    return *kind && (*kind)->read_c_tensor && (*kind)->read_c_tensor(object, tensor) && tensor->ndim == fast->ndim &&
-           tenon_dtype_equal(*tensor->dtype, fast->dtype);
+    return *kind && (*kind)->read_c_tensor && (*kind)->read_c_tensor(object, tensor) && tensor->ndim == fast->ndim;
 }
 
-/* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual.
- * `has_self`: the first one is the object of a method. */
-static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, PyObject *const *given, bool has_self)
+/* The borrow of a tensor that a plan has set: there is nothing to hold, because the caller does. */
+TENON__PY_INLINE void tenon__py_plan_borrow(tenon_py_borrowed *borrowed)
+{
+    borrowed->private_.holds = TENON__PY_HOLDS_NOTHING;
+    borrowed->private_.object = NULL;
+    borrowed->private_.table = NULL;
+}
+
+/* Take all arguments by the plan of a plain signature, which checks them too. False: nothing has happened, and one is unusual. */
+static TENON__PY_ALWAYS_INLINE bool tenon__py_match_plain(tenon__py_frame *f, PyObject *const *given)
 {
     const tenon__py_function *function = f->function;
     const tenon_signature *s = function->signature;
@@ -44,21 +58,13 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, 
     tenon_py_borrowed *borrowed = f->inline_borrowed;
     int64_t *bound = f->base.bindings.dims, elements = 0;
     tenon__py_c_tensor tensor;
-    int32_t i = 0;
     tensor.no_forward_ad = false;
-    if (has_self) {
-        if (Py_TYPE(given[0]) != function->classes[0])
-            return false;
-        args->kind = TENON_KIND_HANDLE;
-        args->flags = 0;
-        args->as.handle.type = s->params[0].handle;
-        i++, fast++, args++;
-    }
-    for (int32_t count = s->nparams; i < count; i++, fast++, args++) {
+    for (int32_t i = 0, count = s->nparams; i < count; i++, fast++, args++) {
         PyObject *object = given[i];
         uint64_t flags = 0;
         if (fast->ndim < 0) {
-            if (!tenon__py_take_number(s->params[i].kind, object, args))
+            if (!tenon__py_take_number(s->params[i].kind, object, args) &&
+                !tenon__py_take_simply(function, i, object, args))
                 return false;
             continue;
         }
@@ -71,15 +77,14 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, 
             tensor.data = array->data;
             tensor.shape = tenon__py_numbers_of(array->dimensions);
             flags = tenon__py_array_flags(array);
-        } else if (!tenon__py_plan_other(object, fast, &kind, &tensor)) {
+        } else if (!tenon__py_plan_other(object, fast, &kind, &tensor) ||
+                   !tenon_dtype_equal(*tensor.dtype, fast->dtype)) {
             return false;
         }
         if (!tenon_plan_set_view(fast, bound, args, tensor.data, tensor.shape, flags, &borrowed->view,
                                  borrowed->private_.inline_dims))
             return false;
-        borrowed->private_.holds = TENON__PY_HOLDS_NOTHING;
-        borrowed->private_.object = NULL; /* nothing to hold: the caller does */
-        borrowed->private_.table = NULL;
+        tenon__py_plan_borrow(borrowed);
         elements |= borrowed->view.numel;
         like = like ? like : object;
         borrowed++;
@@ -87,6 +92,57 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, 
     f->elements = elements;
     f->like = like;
     return true;
+}
+
+/* An argument that is not a tensor, without running Python code. */
+static bool tenon__py_plan_value(tenon__py_frame *f, int32_t i, PyObject *object)
+{
+    const tenon_parameter *param = &f->function->signature->params[i];
+    tenon_value *value = &f->base.args[i];
+    if (!tenon_frame_set_missing(&f->base, i, object != NULL, object == Py_None) &&
+        !tenon__py_take_number(param->kind, object, value) && !tenon__py_take_simply(f->function, i, object, value))
+        return false;
+    return !param->checked || value->kind == TENON_KIND_NONE || tenon_plan_bind_value(param, value, &f->base.bindings);
+}
+
+/* The same for any planned signature, whose call has begun. */
+static TENON__PY_ALWAYS_INLINE bool tenon__py_match_wide(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    const PyTypeObject *array_type = atomic_load_explicit(&tenon__py_global.array_layout.type, memory_order_acquire);
+    const tenon__py_kind *kind = NULL;
+    tenon_py_borrowed *borrowed = f->inline_borrowed;
+    tenon__py_c_tensor tensor;
+    tensor.no_forward_ad = false;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        PyObject *object = f->argument_objects[i];
+        uint64_t flags = 0;
+        if (s->fast[i].ndim < 0 || !object || object == Py_None) {
+            if (!tenon__py_plan_value(f, i, object))
+                return false;
+            continue;
+        }
+        if (Py_TYPE(object) == array_type) {
+            const tenon__py_array *array = tenon__py_array_of(object);
+            tensor.dtype = tenon__py_array_dtype(array);
+            if (!tensor.dtype || array->nd != s->fast[i].ndim || !(array->flags & TENON__PY_ARRAY_C))
+                return false;
+            tensor.data = array->data;
+            tensor.shape = tenon__py_numbers_of(array->dimensions);
+            flags = tenon__py_array_flags(array);
+        } else if (!tenon__py_plan_other(object, &s->fast[i], &kind, &tensor)) {
+            return false;
+        }
+        if (!tenon_plan_set_view_wide(&f->base, i, *tensor.dtype, tensor.data, tensor.shape, flags, &borrowed->view,
+                                      borrowed->private_.inline_dims))
+            return false;
+        tenon__py_plan_borrow(borrowed);
+        f->elements |= borrowed->view.numel;
+        f->like = f->like ? f->like : object;
+        borrowed++;
+    }
+    f->nborrowed = (int32_t)(borrowed - f->inline_borrowed);
+    return tenon_plan_match_rest(&f->base);
 }
 
 #endif

@@ -142,6 +142,44 @@ TENON__PY_INLINE PyObject *tenon__py_set_default(PyObject *dict, PyObject *key, 
 #endif
 }
 
+/* Of an object that is known to be a float. */
+TENON__PY_INLINE double tenon__py_float_value(PyObject *number)
+{
+#ifdef Py_LIMITED_API
+    return PyFloat_AsDouble(number);
+#else
+    return PyFloat_AS_DOUBLE(number);
+#endif
+}
+
+/* Of an object that is known to be a tuple; the last one is for a new tuple, and takes `item`. */
+TENON__PY_INLINE Py_ssize_t tenon__py_tuple_size(PyObject *tuple)
+{
+#ifdef Py_LIMITED_API
+    return PyTuple_Size(tuple);
+#else
+    return PyTuple_GET_SIZE(tuple);
+#endif
+}
+
+TENON__PY_INLINE PyObject *tenon__py_tuple_item(PyObject *tuple, Py_ssize_t index)
+{
+#ifdef Py_LIMITED_API
+    return PyTuple_GetItem(tuple, index);
+#else
+    return PyTuple_GET_ITEM(tuple, index);
+#endif
+}
+
+TENON__PY_INLINE void tenon__py_tuple_fill(PyObject *tuple, Py_ssize_t index, PyObject *item)
+{
+#ifdef Py_LIMITED_API
+    PyTuple_SetItem(tuple, index, item);
+#else
+    PyTuple_SET_ITEM(tuple, index, item);
+#endif
+}
+
 /* Whether an instance of a subclass of tuple can be allocated first, and then filled with PyTuple_SetItem. Since 3.14 a tuple
  * has a field for its hash, which only tuple's own function initialises. */
 TENON__PY_INLINE bool tenon__py_can_fill_tuple(void)

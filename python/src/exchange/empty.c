@@ -214,9 +214,7 @@ static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_devic
     return empty_in(owner, NULL, device, dtype, ndim, shape, out);
 }
 
-/* Whether results have the array struct if no argument says otherwise, and can be made without asking further. Its framework
- * belongs to the main interpreter. */
-static bool makes_array_struct(tenon_device device)
+bool tenon__py_makes_array_struct(tenon_device device)
 {
     if (!tenon__py_global.array_layout.type || !tenon_device_on_host(device))
         return false;
@@ -227,7 +225,7 @@ static bool makes_array_struct(tenon_device device)
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like ? tenon__py_has_array_struct(like) : makes_array_struct(device)) {
+    if (like ? tenon__py_has_array_struct(like) : tenon__py_makes_array_struct(device)) {
         PyObject *array = tenon__py_global.array_layout.empty(dtype, ndim, shape, out);
         if (!array && PyErr_ExceptionMatches(PyExc_ValueError))
             check_shape("", dtype, ndim, shape); /* in our words */

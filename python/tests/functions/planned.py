@@ -15,8 +15,12 @@ static int64_t seen(const tenon_call *call)
     for (int32_t i = 0; i < call->nargs; i++) {
         const tenon_value *value = &call->args[i];
         hash = mixed(mixed(hash, value->kind), value->flags);
+        if (value->kind == TENON_KIND_NONE)
+            continue;
         if (value->kind != TENON_KIND_TENSOR) {
             hash = mixed(hash, (uint64_t)value->as.integer);
+            if (value->kind == TENON_KIND_STR || value->kind == TENON_KIND_BYTES)
+                hash = mixed(hash, (uint64_t)value->as.list.length);
             continue;
         }
         const tenon_view *view = value->as.view;
@@ -30,6 +34,8 @@ static int64_t seen(const tenon_call *call)
     }
     for (int32_t i = 0; i < call->ndims; i++)
         hash = mixed(hash, (uint64_t)call->dims[i]);
+    for (int32_t i = 0; i < call->ntypes; i++)
+        hash = mixed(hash, (uint64_t)call->types[i].code << 32 | (uint64_t)call->types[i].bits << 16 | call->types[i].lanes);
     hash = mixed(mixed(hash, (uint64_t)call->nresults), call->flags);
     return (int64_t)(hash >> 1);
 }
@@ -73,8 +79,46 @@ TENON_MODULE(planned, "Sees its calls.",
              TENON_FUNCTION("written(x: f32[n, m] rw) -> int", see_rw, ""),
              TENON_FUNCTION("scalar(x: f64[]) -> int", see, ""),
              TENON_FUNCTION("make(x: f64[n], y: u8[m]) -> f64[m, n], int", make, ""),
-             TENON_FUNCTION("fails(x: f32[n]) -> int", fail, ""))
+             TENON_FUNCTION("fails(x: f32[n]) -> int", fail, ""),
+             TENON_FUNCTION("nothing() -> int", see, ""),
+             TENON_FUNCTION("fixed(x: f32[n, 3], y: f32[2] c) -> int", see, ""),
+             TENON_FUNCTION("optional(x: f32[n]?, y: f32[n, m]? = None, k: int = 3, a: float? = None) -> int", see, ""),
+             TENON_FUNCTION("variable(x: T[n], y: T[n, _], z: f32|f64[n]) -> int where T = f32 | f64 | i32", see, ""),
+             TENON_FUNCTION("aligned_variable(x: T[n] aligned(16)) -> int where T = any", see, ""),
+             TENON_FUNCTION("bound(n: int, x: f32[n]?, m: uint = 2) -> int", see, ""),
+             TENON_FUNCTION("choice(k: 1|2|4, mode: 'mean'|'sum'|'\u00e9' = 'sum', s: str? = None, b: bytes? = None) -> int", see, ""),
+             TENON_FUNCTION("condition(x: f32[n], k: int, eps: float = 0.5) -> int where k <= n, eps > 0", see, ""),
+             TENON_FUNCTION("both(x: f32[n] rw, y: f32[n], z: f32[m]? rw) -> int", see_rw, ""),
+             TENON_FUNCTION("alias(x: f32[n] rw alias, y: f32[n]) -> int", see_rw, ""),
+             TENON_FUNCTION("by_name(x: f32[n], *, k: int, flag: bool = False) -> int", see, ""),
+             TENON_FUNCTION("make_more(x: T[n], k: int) -> f64[n + k, 2], int where T = f64", make, ""),
+             TENON_FUNCTION("many(a: f32[n], b: f32[n], c: f32[n], d: f32[n], e: f32[n], f: f32[n], g: float) -> int", see, ""))
 """
+
+NAMES = ["one", "in_order", "square", "mixed", "fortran", "aligned", "written", "scalar", "make", "fails", "nothing", "fixed",
+         "optional", "variable", "aligned_variable", "bound", "choice", "condition", "both", "alias", "by_name", "make_more",
+         "many"]
+
+
+def load(building, monkeypatch):
+    """The library by plan, and in general."""
+    path = building.build(SOURCE)
+    planned = building.tenon.load(path)
+    with monkeypatch.context() as patched:
+        patched.setenv("TENON_PLAN", "0")
+        return planned, building.tenon.load(path)
+
+
+def random_call(rng, arguments):
+    """The arguments, given by their positions or by keywords, and some of them left out."""
+    names, positional = list(arguments), rng.randrange(len(arguments) + 1) if rng.random() < 0.5 else len(arguments)
+    keywords = names[positional:]
+    if keywords and rng.random() < 0.3:
+        keywords.remove(rng.choice(keywords))
+    if rng.random() < 0.3:
+        rng.shuffle(keywords)
+    keywords += [rng.choice([*names, "other", "out", "like"])] if rng.random() < 0.02 else []
+    return [arguments[name] for name in names[:positional]], {name: arguments.get(name) for name in keywords}
 
 
 def outcome(call, *args, **kwargs):

@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
-#define TENON_HOST_LAYOUT 11u
+#define TENON_HOST_LAYOUT 12u
 
 enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16, TENON_MAX_OVERLOADS = 64 };
 
@@ -88,6 +88,9 @@ typedef struct tenon_parameter {
 /* The part of a spec that a plan needs: host/plan.h. */
 typedef struct tenon_plan_spec tenon_plan_spec;
 
+/* Which plan of host/plan.h a signature has. */
+enum { TENON_PLAN_NONE, TENON_PLAN_WIDE, TENON_PLAN_PLAIN };
+
 /* What an entry of a module's table is. */
 enum {
     TENON_ROLE_FUNCTION,
@@ -122,11 +125,11 @@ typedef struct tenon_signature {
     int32_t nbatched;   /* tensor parameters that begin with a batch "**b" */
     int32_t batch;      /* if nbatched is not 0: the slot of the batch in names.stars; a signature has one */
     int32_t role;       /* TENON_ROLE_… */
+    int32_t plan;       /* TENON_PLAN_…: how calls may be made by plan */
     bool has_self;      /* parameter 0 is the object of a method or a property */
     bool named_results; /* all have a name, or none */
     bool binds_ints;    /* an int parameter binds a dimension */
     bool open_results;  /* some are TENON_PARAMETER_OPEN */
-    bool planned;       /* calls may be made by plan: host/plan.h */
     bool checks_all;    /* there are conditions, or written arguments: a match ends with checks of both */
     int32_t nconditions;
     const char *const *conditions;     /* as they are written: "k <= n" */
