@@ -65,20 +65,20 @@ static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
     return taken ? 0 : -1;
 }
 
-static int end_uses_of(const tenon__py_frame *f, const tenon_py_borrowed *borrowed, Py_ssize_t count)
+static int end_use_elsewhere(const tenon__py_frame *f, const tenon_py_borrowed *borrowed)
 {
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (borrowed[i].view.numel > 0 && is_elsewhere(f, &borrowed[i]) && end_use(f, &borrowed[i]) < 0)
-            return -1;
-    return 0;
+    return borrowed->view.numel > 0 && is_elsewhere(f, borrowed) ? end_use(f, borrowed) : 0;
 }
 
 int tenon__py_end_uses(tenon__py_frame *f)
 {
     PyObject *error = tenon__py_take_exception(); /* of the function: what it launched runs all the same */
-    int status = end_uses_of(f, f->borrowed, f->nborrowed);
+    int status = 0;
+    for (int32_t i = 0; i < f->nborrowed && status == 0; i++)
+        status = end_use_elsewhere(f, &f->borrowed[i]);
     for (const tenon__py_list *list = f->function->has_lists ? f->lists : NULL; list && status == 0; list = list->next)
-        status = end_uses_of(f, list->borrowed, list->count);
+        for (Py_ssize_t i = 0; list->borrows && i < list->count && status == 0; i++)
+            status = list->borrows[i] ? end_use_elsewhere(f, list->borrows[i]) : 0;
     status = error ? -1 : status;
     tenon__py_raise_again(error);
     return status;

@@ -22,7 +22,7 @@ static void release_tensor(void *tensor)
 static void *hold_memory(tenon__py_frame *f, const tenon_memory *memory, tenon_release_fn *release)
 {
     PyObject *object = NULL;
-    tenon_py_borrowed *borrowed = NULL;
+    tenon_py_borrowed *borrowed = NULL, room;
     *release = tenon__py_holder_release;
     if (memory->where == TENON_MEMORY_NONE)
         return NULL;
@@ -34,7 +34,7 @@ static void *hold_memory(tenon__py_frame *f, const tenon_memory *memory, tenon_r
     if (!is_result && memory->item < 0)
         return tenon__py_hold_argument(f, memory->index);
     if (memory->item >= 0) {
-        borrowed = tenon__py_list_borrow(f, memory->index, memory->item, is_result, &object);
+        borrowed = tenon__py_list_borrow(f, memory->index, memory->item, is_result, &room, &object);
     } else {
         object = f->result_objects[memory->index];
         borrowed = (tenon_py_borrowed *)(uintptr_t)f->base.results[memory->index].as.view; /* its first member */

@@ -175,11 +175,14 @@ typedef struct tenon__py_list {
     struct tenon__py_list *next;
     int32_t index; /* of the argument or the result */
     bool is_result;
-    Py_ssize_t first; /* of a result: the item that the first borrow is */
+    Py_ssize_t first; /* of a result: the item that the first one here is */
     Py_ssize_t count; /* items that are borrowed */
     PyObject *items;  /* of an argument: a tuple */
-    tenon_py_borrowed *borrowed;
-    tenon_view *views; /* the same one after the other, for the function */
+    tenon_view *views;
+    tenon_py_borrowed *
+        *borrows;  /* of each item; NULL, as this pointer, if there is nothing to hold, because the tuple does */
+    int64_t *dims; /* room for the sizes and strides of such items, of which `dims_left` numbers are left */
+    size_t dims_left;
 } tenon__py_list;
 
 /* Items of the lists, from one on. After the last item of all lists comes the first, unless `most` is -1: those to the end. */
@@ -352,9 +355,10 @@ bool tenon__py_changed_item(const tenon__py_frame *f, tenon__py_items items, cha
 bool tenon__py_next_items(tenon__py_frame *f, tenon__py_items *next);
 /* tenon__py_check_changed_arguments after a callback, in constant time: of long lists it compares some items, in turn. */
 int tenon__py_check_after_callback(tenon__py_frame *f);
-/* The borrow of an item of argument or result `index`, and its object, borrowed; NULL if it has no such item. */
+/* The borrow of an item of argument or result `index`, which may be in `room`, and its object, borrowed; NULL if it has no such
+ * item. */
 tenon_py_borrowed *tenon__py_list_borrow(const tenon__py_frame *f, int32_t index, int64_t item, bool is_result,
-                                         PyObject **object);
+                                         tenon_py_borrowed *room, PyObject **object);
 /* The client's `describe_item`, `make_item` and `open_item`. */
 const char *tenon__py_describe_item(tenon_frame *base, int32_t index, int64_t item);
 int tenon__py_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,

@@ -1,5 +1,5 @@
 /* Lists of tensors in a call: read and borrowed item by item, and made as results. */
-#include "internal.h"
+#include "plan.h"
 
 #include <string.h>
 
@@ -104,9 +104,9 @@ static PyObject *read_items_of(tenon__py_frame *f, const tenon_parameter *param,
 
 static tenon__py_list *list_new(tenon__py_frame *f, int32_t index, size_t count)
 {
-    size_t each = sizeof(tenon_py_borrowed) + sizeof(tenon_view);
-    tenon__py_list *list =
-        count < PTRDIFF_MAX / each - 1 ? tenon_block_alloc(&f->base.blocks, sizeof *list + count * each, 0) : NULL;
+    tenon__py_list *list = count < PTRDIFF_MAX / sizeof(tenon_view) - 1
+                               ? tenon_block_alloc(&f->base.blocks, sizeof *list + count * sizeof(tenon_view), 0)
+                               : NULL;
     if (!list) {
         PyErr_NoMemory();
         return NULL;
@@ -116,11 +116,39 @@ static tenon__py_list *list_new(tenon__py_frame *f, int32_t index, size_t count)
     list->first = 0;
     list->count = 0;
     list->items = NULL;
-    list->borrowed = (tenon_py_borrowed *)(void *)(list + 1);
-    list->views = (tenon_view *)(void *)(list->borrowed + count);
+    list->views = (tenon_view *)(void *)(list + 1);
+    list->borrows = NULL;
+    list->dims = NULL;
+    list->dims_left = 0;
     list->next = f->lists;
     f->lists = list;
     return list;
+}
+
+/* A borrow for the next item of a list that has `most` items, in a block of the call. NULL with an exception. */
+static tenon_py_borrowed *new_borrow(tenon__py_frame *f, tenon__py_list *list, size_t most)
+{
+    if (!list->borrows) {
+        list->borrows = tenon_block_alloc(&f->base.blocks, most * sizeof(tenon_py_borrowed *), 0);
+        for (size_t i = 0; list->borrows && i < most; i++)
+            list->borrows[i] = NULL;
+    }
+    tenon_py_borrowed *borrowed = list->borrows ? tenon_block_alloc(&f->base.blocks, sizeof *borrowed, 0) : NULL;
+    if (!borrowed)
+        PyErr_NoMemory();
+    return borrowed;
+}
+
+/* Room for the sizes and strides of the next item, and of as many as there are after it if they have as many dimensions. NULL
+ * with an exception. */
+static TENON__PY_NOINLINE int64_t *more_dims(tenon__py_frame *f, tenon__py_list *list, int32_t ndim)
+{
+    size_t rest = (size_t)(tenon__py_tuple_size(list->items) - list->count);
+    list->dims_left = 2 * (size_t)ndim * rest;
+    list->dims = tenon_block_alloc(&f->base.blocks, list->dims_left * sizeof *list->dims, 0);
+    if (!list->dims)
+        PyErr_NoMemory();
+    return list->dims;
 }
 
 static int check_item_gradient(tenon__py_frame *f, const tenon__py_list *list, const tenon__py_producer *owner,
@@ -136,31 +164,85 @@ static int check_item_gradient(tenon__py_frame *f, const tenon__py_list *list, c
     return tenon__py_raise_lost_gradient(f->function, name.text, why);
 }
 
+/* Take a borrowed tensor as the next item of the list. */
+static int add_item(tenon__py_frame *f, tenon__py_list *list, tenon_py_borrowed *borrowed,
+                    const tenon__py_producer *owner, PyObject *object)
+{
+    list->views[list->count] = borrowed->view;
+    list->borrows[list->count] = borrowed;
+    int lost = tenon__py_has_gradient(borrowed->view.dtype) ? check_item_gradient(f, list, owner, object) : 0;
+    Py_ssize_t item = list->count++; /* it is released with the others from here on */
+    if (lost < 0 ||
+        (!tenon_device_on_host(borrowed->view.device) && tenon__py_join_device(f, list->index, item, borrowed) < 0))
+        return -1;
+    if (!f->like && owner)
+        f->like = object;
+    return 0;
+}
+
 /* Any tensor: the next item of the list. */
 static TENON__PY_NOINLINE int read_item(tenon__py_frame *f, tenon__py_list *list, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[list->index];
-    tenon_py_borrowed *borrowed = &list->borrowed[list->count];
+    tenon_py_borrowed *borrowed = new_borrow(f, list, (size_t)PyTuple_Size(list->items));
     const tenon__py_producer *owner = NULL;
+    const tenon__py_kind *kind;
+    if (!borrowed)
+        return -1;
+    if (tenon__py_peek(object, &kind, borrowed) && kind && borrowed->view.device.device_type == TENON_CPU) {
+        borrowed->private_.object = NULL; /* nothing to hold: the tuple does */
+        return add_item(f, list, borrowed, kind->owner, object);
+    }
     if (tenon__py_borrow_argument(f, object, param->items->flags & TENON_SPEC_WRITE, borrowed) < 0) {
         item_name name = name_item(param, list->count);
         tenon_parameter one = item_parameter(param, &name);
         return tenon__py_raise_not_borrowed(f, &one, object);
     }
-    Py_ssize_t item = list->count++; /* it is released with the others from here on */
-    if (tenon__py_owner(object, &owner) < 0)
+    if (tenon__py_owner(object, &owner) < 0) {
+        tenon_py_unborrow(borrowed);
         return -1;
-    if (tenon__py_has_gradient(borrowed->view.dtype)) {
-        list->count = item; /* which the message names */
-        int lost = check_item_gradient(f, list, owner, object);
-        list->count = item + 1;
-        if (lost < 0)
-            return -1;
     }
-    if (!tenon_device_on_host(borrowed->view.device) && tenon__py_join_device(f, list->index, item, borrowed) < 0)
-        return -1;
-    if (!f->like && owner)
-        f->like = object;
+    return add_item(f, list, borrowed, owner, object);
+}
+
+/* Describe an array or tensor in C order in memory of the CPU whose framework has a struct that is read in place. */
+static TENON__PY_ALWAYS_INLINE bool read_struct(PyObject *object, const tenon__py_kind **kind,
+                                                tenon__py_c_tensor *tensor, uint64_t *flags)
+{
+    *flags = 0;
+    if (!tenon__py_has_array_struct(object))
+        return tenon__py_read_c_tensor(object, kind, tensor);
+    const tenon__py_array *array = tenon__py_array_of(object);
+    tensor->dtype = tenon__py_array_dtype(array);
+    tensor->data = array->data;
+    tensor->ndim = array->nd;
+    tensor->shape = tenon__py_numbers_of(array->dimensions);
+    *flags = tenon__py_array_flags(array);
+    return tensor->dtype && (array->flags & TENON__PY_ARRAY_C);
+}
+
+/* The next items of the list, up to one that has no such struct. 0, or -1 with an exception. */
+static int read_plain_items(tenon__py_frame *f, tenon__py_list *list, tenon__py_c_tensor *tensor)
+{
+    PyObject *items = list->items;
+    Py_ssize_t first = list->count, i = first, count = tenon__py_tuple_size(items);
+    const tenon__py_kind *kind = NULL;
+    tenon_view *view = &list->views[i];
+    uint64_t flags;
+    for (; i < count && read_struct(tenon__py_tuple_item(items, i), &kind, tensor, &flags); i++, view++) {
+        size_t dims = 2 * (size_t)tensor->ndim;
+        list->count = i;
+        if (list->dims_left < dims && !more_dims(f, list, tensor->ndim))
+            return -1;
+        if (!tenon_view_init_fast(view, tensor->data, tensor->dtype, tensor->ndim, tensor->shape, NULL, 0, flags,
+                                  list->dims))
+            break;
+        list->dims += dims;
+        list->dims_left -= dims;
+    }
+    if (!f->like && i > first)
+        f->like = tenon__py_tuple_item(items, first);
+    list->count = i;
     return 0;
 }
 
@@ -168,40 +250,42 @@ int tenon__py_read_list(tenon__py_frame *f, int32_t index, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[index];
     PyObject *items = read_items_of(f, param, object);
-    Py_ssize_t count = items ? PyTuple_Size(items) : 0;
+    Py_ssize_t count = items ? tenon__py_tuple_size(items) : 0;
     tenon__py_list *list = items ? list_new(f, index, (size_t)count) : NULL;
     if (!list) {
         Py_XDECREF(items);
         return -1;
     }
     list->items = items;
-    int64_t elements = 0;
+    tenon__py_c_tensor tensor;
+    tensor.no_forward_ad = f->checks.no_forward_ad;
     while (list->count < count) {
-        Py_ssize_t i = list->count;
-        PyObject *item = PyTuple_GetItem(items, i);
-        tenon_py_borrowed *borrowed = &list->borrowed[i];
-        const tenon__py_kind *kind = NULL;
-        if (tenon__py_peek(item, &kind, borrowed) && borrowed->view.device.device_type == TENON_CPU) {
-            borrowed->private_.object = NULL; /* nothing to hold: the tuple does */
-            if (kind && tenon__py_has_gradient(borrowed->view.dtype) &&
-                check_item_gradient(f, list, kind->owner, item) < 0)
-                return -1;
-            list->count++;
-            if (!f->like)
-                f->like = item;
-        } else if (read_item(f, list, item) < 0) {
+        if (read_plain_items(f, list, &tensor) < 0 ||
+            (list->count < count && read_item(f, list, tenon__py_tuple_item(items, list->count)) < 0))
             return -1;
-        }
-        list->views[i] = borrowed->view;
-        elements += borrowed->view.numel;
     }
+    int64_t elements = 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        elements += list->views[i].numel;
     f->elements |= elements;
     tenon_frame_set_list(&f->base, index, list->views, count);
     return 0;
 }
 
+/* The borrow of item `i`, or one of what there is to know of it, in `room`. */
+static tenon_py_borrowed *borrow_of(const tenon__py_list *list, Py_ssize_t i, tenon_py_borrowed *room)
+{
+    if (list->borrows && list->borrows[i])
+        return list->borrows[i];
+    room->view = list->views[i];
+    room->private_.holds = TENON__PY_HOLDS_NOTHING;
+    room->private_.table = NULL;
+    room->private_.object = NULL;
+    return room;
+}
+
 tenon_py_borrowed *tenon__py_list_borrow(const tenon__py_frame *f, int32_t index, int64_t item, bool is_result,
-                                         PyObject **object)
+                                         tenon_py_borrowed *room, PyObject **object)
 {
     for (tenon__py_list *list = f->lists; list; list = list->next) {
         int64_t at = is_result ? item - list->first : item;
@@ -209,7 +293,7 @@ tenon_py_borrowed *tenon__py_list_borrow(const tenon__py_frame *f, int32_t index
             continue;
         *object = is_result ? PyList_GetItem(f->result_objects[index], (Py_ssize_t)item)
                             : PyTuple_GetItem(list->items, (Py_ssize_t)item);
-        return *object ? &list->borrowed[at] : NULL;
+        return *object ? borrow_of(list, (Py_ssize_t)at, room) : NULL;
     }
     return NULL;
 }
@@ -219,7 +303,7 @@ int64_t tenon__py_list_bytes(const tenon__py_frame *f, int64_t most)
     int64_t bytes = 0;
     for (const tenon__py_list *list = f->lists; list; list = list->next) {
         for (Py_ssize_t i = 0; i < list->count; i++) {
-            int64_t more = tenon_view_nbytes(&list->borrowed[i].view);
+            int64_t more = tenon_view_nbytes(&list->views[i]);
             if (more >= most - bytes)
                 return most;
             bytes += more;
@@ -231,7 +315,9 @@ int64_t tenon__py_list_bytes(const tenon__py_frame *f, int64_t most)
 void tenon__py_release_lists(tenon__py_frame *f)
 {
     for (tenon__py_list *list = f->lists; list; list = list->next) {
-        tenon_py_unborrow_many((size_t)list->count, list->borrowed);
+        for (Py_ssize_t i = 0; list->borrows && i < list->count; i++)
+            if (list->borrows[i])
+                tenon_py_unborrow(list->borrows[i]);
         Py_XDECREF(list->items);
     }
     f->lists = NULL;
@@ -302,7 +388,7 @@ int tenon__py_check_list_gradients(tenon__py_frame *f, tenon__py_items items)
     Py_ssize_t i;
     while (next_item(f, &items, &list, &i)) {
         const tenon__py_producer *owner;
-        if (list->is_result || !tenon__py_has_gradient(list->borrowed[i].view.dtype))
+        if (list->is_result || !tenon__py_has_gradient(list->views[i].dtype))
             continue;
         PyObject *object = PyTuple_GetItem(list->items, i);
         if (tenon__py_owner(object, &owner) < 0)
@@ -322,8 +408,9 @@ bool tenon__py_changed_item(const tenon__py_frame *f, tenon__py_items items, cha
     tenon__py_list *list;
     Py_ssize_t i;
     while (next_item(f, &items, &list, &i)) {
-        PyObject *object = list->is_result ? list->borrowed[i].private_.object : PyTuple_GetItem(list->items, i);
-        if (!object || tenon__py_is_unchanged(object, &list->borrowed[i]))
+        tenon_py_borrowed room, *borrowed = borrow_of(list, i, &room);
+        PyObject *object = list->is_result ? borrowed->private_.object : PyTuple_GetItem(list->items, i);
+        if (!object || tenon__py_is_unchanged(object, borrowed))
             continue;
         *is_result = list->is_result;
         if (list->is_result)
@@ -346,18 +433,20 @@ int tenon__py_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dt
     tenon__py_list *list = f->lists;
     if (!f->result_objects[index] && !(f->result_objects[index] = PyList_New(0)))
         return -1;
+    size_t most = each ? (size_t)base->args[result->owner].as.list.length : 1;
     if (!each || item == 0) { /* all of a list "for ...", or the next of one that the function makes */
-        list = list_new(f, index, each ? (size_t)base->args[result->owner].as.list.length : 1);
+        list = list_new(f, index, most);
         if (!list)
             return -1;
         list->is_result = true;
         list->first = (Py_ssize_t)item;
     }
-    tenon_py_borrowed *borrowed = &list->borrowed[list->count];
-    PyObject *object = tenon__py_make_array(f, index, dtype, ndim, shape, borrowed);
+    tenon_py_borrowed *borrowed = new_borrow(f, list, most);
+    PyObject *object = borrowed ? tenon__py_make_array(f, index, dtype, ndim, shape, borrowed) : NULL;
     if (!object)
         return -1;
-    list->count++;
+    list->borrows[list->count] = borrowed;
+    list->views[list->count++] = borrowed->view;
     f->elements |= borrowed->view.numel;
     int status = PyList_Append(f->result_objects[index], object);
     Py_DECREF(object);

@@ -28,13 +28,12 @@ static TENON__PY_NOINLINE bool tenon__py_has_planned_dtype(const tenon__py_funct
     return true;
 }
 
-/* An array without the array struct. */
-TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon_plan_spec *fast, const tenon__py_kind **kind,
-                                           tenon__py_c_tensor *tensor)
+/* An array without the array struct, whose framework has one of its own. `kind` is that of the last such array. */
+TENON__PY_INLINE bool tenon__py_read_c_tensor(PyObject *object, const tenon__py_kind **kind, tenon__py_c_tensor *tensor)
 {
     if (!*kind || Py_TYPE(object) != atomic_load_explicit(&(*kind)->type, memory_order_relaxed))
         *kind = tenon__py_known_kind(Py_TYPE(object));
-    return *kind && (*kind)->read_c_tensor && (*kind)->read_c_tensor(object, tensor) && tensor->ndim == fast->ndim;
+    return *kind && (*kind)->read_c_tensor && (*kind)->read_c_tensor(object, tensor);
 }
 
 /* The borrow of a tensor that a plan has set: there is nothing to hold, because the caller does. */
@@ -77,7 +76,7 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_plain(tenon__py_frame *f, Py
             tensor.data = array->data;
             tensor.shape = tenon__py_numbers_of(array->dimensions);
             flags = tenon__py_array_flags(array);
-        } else if (!tenon__py_plan_other(object, fast, &kind, &tensor) ||
+        } else if (!tenon__py_read_c_tensor(object, &kind, &tensor) || tensor.ndim != fast->ndim ||
                    !tenon_dtype_equal(*tensor.dtype, fast->dtype)) {
             return false;
         }
@@ -130,7 +129,7 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_wide(tenon__py_frame *f)
             tensor.data = array->data;
             tensor.shape = tenon__py_numbers_of(array->dimensions);
             flags = tenon__py_array_flags(array);
-        } else if (!tenon__py_plan_other(object, &s->fast[i], &kind, &tensor)) {
+        } else if (!tenon__py_read_c_tensor(object, &kind, &tensor) || tensor.ndim != s->fast[i].ndim) {
             return false;
         }
         if (!tenon_plan_set_view_wide(&f->base, i, *tensor.dtype, tensor.data, tensor.shape, flags, &borrowed->view,

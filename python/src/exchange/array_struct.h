@@ -84,6 +84,7 @@ TENON__PY_INLINE bool tenon__py_borrow_array_struct(PyObject *object, tenon_py_b
         !(array->flags & TENON__PY_ARRAY_C))
         return false;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.table = NULL;
     return tenon__py_make_view_fast(array->data, &tenon__py_numbers[number].dtype, array->nd,
                                     tenon__py_numbers_of(array->dimensions), NULL, 0, tenon__py_array_flags(array),
                                     out);
