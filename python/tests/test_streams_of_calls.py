@@ -65,6 +65,49 @@ assert calls("f(x: f32[*a] cuda, y: f32[*b] rw cuda)", Tensor(), array) == (0x50
     )
 
 
+def test_results_of_cupy(driver):
+    """CuPy makes them on the device of the call, which is entered only if it is not the current one."""
+    pytest.importorskip("tenon")
+    run(
+        driver,
+        TORCH
+        + CALL
+        + """
+cupy, cuda, log, current = types.ModuleType("cupy"), types.ModuleType("cupy.cuda"), [], [0]
+sys.modules["cupy"], cupy.cuda = cupy, cuda
+cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=1)
+cuda.runtime = types.SimpleNamespace(getDevice=lambda: current[0])
+class Device:
+    def __init__(self, id):
+        self.id = id
+    def __enter__(self):
+        log.append(("enter", self.id))
+    def __exit__(self, *error):
+        log.append(("exit", self.id))
+cuda.Device = Device
+class Array(Producer):
+    pass
+Array.__module__ = "cupy"
+def ndarray(shape, dtype):
+    log.append((shape, dtype))
+    if shape == (3,):
+        raise MemoryError("no more")
+    return Array()
+cupy.ndarray = ndarray
+assert type(Echo("f(x: f32[*a] cuda) -> f32[2]")(Array())) is Array
+assert log == [((2,), "float32")], log
+current[0] = 1
+log.clear()
+Echo("f(x: f32[*a] cuda) -> f32[2]")(Array())
+assert log == [("enter", 0), ((2,), "float32"), ("exit", 0)], log
+log.clear()
+with raises(MemoryError, "no more"):
+    Echo("f(x: f32[*a] cuda) -> f32[3]")(Array())
+assert log == [("enter", 0), ((3,), "float32"), ("exit", 0)], log
+""",
+    )
+
+
 def test_results_are_where_the_call_runs(driver):
     """A kernel on a device is never given memory of the CPU."""
     pytest.importorskip("tenon")

@@ -23,30 +23,50 @@ static int cupy_recognise(PyObject *object, tenon__py_kind *kind)
     return kind->device_type < 0 ? -1 : 0;
 }
 
+/* The module: a new reference. It is imported only if it is not loaded yet, because that takes longer than the rest of a call. */
+static PyObject *cupy_module(void)
+{
+    PyObject *loaded = tenon__py_loaded("cupy");
+    return loaded || PyErr_Occurred() ? loaded : PyImport_ImportModule("cupy");
+}
+
 /* It has no table, but a current stream of its own: cupy.cuda.get_current_stream().ptr */
 static int cupy_stream(void **stream)
 {
-    PyObject *module = PyImport_ImportModule("cupy.cuda");
-    PyObject *current = module ? PyObject_CallMethod(module, "get_current_stream", NULL) : NULL;
+    PyObject *cupy = cupy_module(), *cuda = cupy ? PyObject_GetAttrString(cupy, "cuda") : NULL;
+    PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
     PyObject *address = current ? PyObject_GetAttrString(current, "ptr") : NULL;
     *stream = address ? PyLong_AsVoidPtr(address) : NULL;
-    Py_XDECREF(module);
+    Py_XDECREF(cupy);
+    Py_XDECREF(cuda);
     Py_XDECREF(current);
     Py_XDECREF(address);
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* cupy.empty(shape, dtype) on that device. */
+/* Whether the current device is this one: 1, 0, or -1 with an exception. */
+static int cupy_is_current(PyObject *cuda, int32_t device)
+{
+    PyObject *runtime = PyObject_GetAttrString(cuda, "runtime");
+    PyObject *current = runtime ? PyObject_CallMethod(runtime, "getDevice", NULL) : NULL;
+    long id = current ? PyLong_AsLong(current) : -1;
+    Py_XDECREF(runtime);
+    Py_XDECREF(current);
+    return PyErr_Occurred() ? -1 : id == device;
+}
+
+/* cupy.ndarray(shape, dtype) on that device. */
 static PyObject *cupy_call_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     char name[64];
     tenon_dtype_format_long(dtype, name, sizeof name);
-    PyObject *cupy = PyImport_ImportModule("cupy");
+    PyObject *cupy = cupy_module();
     PyObject *cuda = cupy ? PyObject_GetAttrString(cupy, "cuda") : NULL;
-    PyObject *where = cuda ? PyObject_CallMethod(cuda, "Device", "i", (int)device.device_id) : NULL;
+    int current = cuda ? cupy_is_current(cuda, device.device_id) : -1;
+    PyObject *where = current == 0 ? PyObject_CallMethod(cuda, "Device", "i", (int)device.device_id) : NULL;
     PyObject *entered = where ? PyObject_CallMethod(where, "__enter__", NULL) : NULL;
-    PyObject *sizes = entered ? tenon__py_dims_tuple(ndim, shape) : NULL;
-    PyObject *result = sizes ? PyObject_CallMethod(cupy, "empty", "Os", sizes, name) : NULL;
+    PyObject *sizes = current > 0 || entered ? tenon__py_dims_tuple(ndim, shape) : NULL;
+    PyObject *result = sizes ? PyObject_CallMethod(cupy, "ndarray", "Os", sizes, name) : NULL;
     if (entered) {
         PyObject *error = tenon__py_take_exception();
         Py_XDECREF(PyObject_CallMethod(where, "__exit__", "OOO", Py_None, Py_None, Py_None));

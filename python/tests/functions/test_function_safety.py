@@ -299,8 +299,8 @@ def test_how_to_move_an_array_to_a_device(monkeypatch):
     cpu = Echo("f(one: f32[n] cpu)")
     assert advice(cpu, OnDevice(2, 0)) == "the memory is on cuda:0; move it to the CPU"
     stream = types.SimpleNamespace(ptr=0)
-    monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
-    monkeypatch.setitem(sys.modules, "cupy.cuda", types.SimpleNamespace(get_current_stream=lambda: stream))
+    cuda = types.SimpleNamespace(get_current_stream=lambda: stream)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
     cupy = type("ndarray", (OnDevice,), {"__module__": "cupy"})
     assert advice(cpu, cupy(2, 0)) == "the memory is on cuda:0; move it to the CPU, for example with one.get()"
 
