@@ -51,6 +51,34 @@ static int raise_not_exported(const tenon__py_function *function, const tenon_pa
     return -1;
 }
 
+/* Whether a format of the struct module has references to Python objects. The names of fields are between colons. */
+static bool has_objects(const char *format)
+{
+    bool in_name = false;
+    for (; format && *format; format++) {
+        if (*format == ':')
+            in_name = !in_name;
+        else if (*format == 'O' && !in_name)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the items of a buffer are Python objects, whose addresses are not data: 1, 0, or -1 with an exception. */
+static int exports_objects(PyObject *object, const Py_buffer *simple)
+{
+    Py_buffer described;
+    if (simple->itemsize < (Py_ssize_t)sizeof(PyObject *))
+        return 0;
+    if (PyObject_GetBuffer(object, &described, PyBUF_FULL_RO) < 0) { /* not every dtype has a format */
+        tenon__py_clear_ignorable_error();
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    bool found = has_objects(described.format);
+    PyBuffer_Release(&described);
+    return found;
+}
+
 int tenon__py_to_bytes(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                        PyObject **held, tenon_value *value)
 {
@@ -70,7 +98,12 @@ int tenon__py_to_bytes(const tenon__py_function *function, const tenon_parameter
     }
     value->as.list.data = buffer->buf;
     value->as.list.length = buffer->len;
-    return hold_buffer(held, buffer);
+    int objects = exports_objects(object, buffer);
+    if (hold_buffer(held, buffer) < 0 || objects < 0)
+        return -1;
+    return objects ? tenon__py_argument_error(function, param->name, PyExc_TypeError,
+                                              "expected %s, got a buffer of Python objects", param->type)
+                   : 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------- strings */

@@ -317,6 +317,20 @@ def test_bad_bytes(kinds):
         kinds.bytes_(released)
 
 
+def test_bytes_of_objects(kinds):
+    """The addresses of Python objects are not data."""
+    message = "bytes_(): argument 'data': expected bytes?, got a buffer of Python objects"
+    objects = np.array([object(), None], dtype=object)
+    count = sys.getrefcount(objects)
+    for data in (objects, memoryview(objects), np.zeros(2, [("number", "i8"), ("thing", "O")])):
+        refused(kinds.bytes_, TypeError, message, data)
+    del data
+    assert sys.getrefcount(objects) == count
+    other = np.array([(1, 2.0)], [("Offset", "i8"), ("O", "f8")])
+    assert kinds.bytes_(other) == other.tobytes()
+    assert kinds.bytes_(np.arange(3.0)) == np.arange(3.0).tobytes()
+
+
 def test_bytes_results(kinds):
     assert kinds.twice() == b"second"
     with pytest.raises(ValueError, match=r"fails\(\): after the bytes"):
