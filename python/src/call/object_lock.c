@@ -22,6 +22,7 @@ typedef enum tenon__py_entry {
     ENTRY_INSIDE, /* this thread is */
     ENTRY_CLOSED,
     ENTRY_ABANDONED, /* a thread that does not exist in this process was in a call on it */
+    ENTRY_CIRCLE,    /* the thread that is in a call on it waits for this one */
     ENTRY_NO_MEMORY
 } tenon__py_entry;
 
@@ -36,10 +37,20 @@ typedef struct tenon__py_wait {
     tenon__py_object *native; /* what `close` has to release, once it has the interpreter lock */
 } tenon__py_wait;
 
+/* A thread that sleeps at the gate of an object, without the interpreter lock. */
+typedef struct tenon__py_sleeper {
+    struct tenon__py_sleeper *next;
+    unsigned long thread;
+    tenon__py_instance *object;
+    bool is_seen; /* by the search for a circle */
+} tenon__py_sleeper;
+
 /* ------------------------------------------------------------------------------------------------------- the guard */
 
 static void note_fork(void)
 {
+    tenon__py_global.sleepers = NULL;
+    atomic_flag_clear(&tenon__py_global.sleepers_lock);
     atomic_store(&tenon__py_global.survivor, PyThread_get_thread_ident());
     atomic_fetch_add(&tenon__py_global.fork_count, 1);
 }
@@ -224,6 +235,62 @@ static tenon__py_entry try_once(tenon__py_instance *self, unsigned long thread, 
     return entry;
 }
 
+static tenon__py_sleeper *find_sleeper(unsigned long thread)
+{
+    tenon__py_sleeper *sleeper = tenon__py_global.sleepers;
+    while (sleeper && sleeper->thread != thread)
+        sleeper = sleeper->next;
+    return sleeper;
+}
+
+/* Whether a thread that is in a call on the object waits for an object that `thread` uses, or for a thread that does. */
+static bool waits_for(tenon__py_instance *object, unsigned long thread)
+{
+    enum { MOST = 16 }; /* threads that are in calls of a concurrent class, which wait for nothing in most programs */
+    unsigned long inside[MOST];
+    int32_t count = 0;
+    guard(&object->lock);
+    for (; count < object->lock.ninside && count < MOST; count++)
+        inside[count] = object->lock.inside[count].thread;
+    unguard(&object->lock);
+    for (int32_t i = 0; i < count; i++) {
+        tenon__py_sleeper *sleeper = find_sleeper(inside[i]);
+        if (inside[i] == thread)
+            return true;
+        if (!sleeper || sleeper->is_seen)
+            continue;
+        sleeper->is_seen = true;
+        if (waits_for(sleeper->object, thread))
+            return true;
+    }
+    return false;
+}
+
+/* The thread is about to sleep until the object is free. */
+static void add_sleeper(tenon__py_sleeper *self)
+{
+    tenon__py_spin_lock(&tenon__py_global.sleepers_lock);
+    self->next = tenon__py_global.sleepers;
+    tenon__py_global.sleepers = self;
+    tenon__py_spin_unlock(&tenon__py_global.sleepers_lock);
+}
+
+/* The thread is awake. Whether the object will never be free, because of threads that wait for each other: callbacks that use
+ * objects in opposite orders. One of them is told; the others go on when its call has failed. */
+static bool remove_sleeper(tenon__py_sleeper *self, bool is_busy)
+{
+    tenon__py_spin_lock(&tenon__py_global.sleepers_lock);
+    for (tenon__py_sleeper *one = tenon__py_global.sleepers; one; one = one->next)
+        one->is_seen = false;
+    bool is_circle = is_busy && waits_for(self->object, self->thread);
+    tenon__py_sleeper **at = &tenon__py_global.sleepers;
+    while (*at != self)
+        at = &(*at)->next;
+    *at = self->next;
+    tenon__py_spin_unlock(&tenon__py_global.sleepers_lock);
+    return is_circle;
+}
+
 /* Try, and if the object is busy, whenever it may no longer be, for a while. The interpreter lock is released meanwhile. The
  * thread is not counted at the end, because it may never get the interpreter lock back when the interpreter ends, and Python
  * code that runs next may call the object. */
@@ -234,6 +301,8 @@ static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thre
         return entry;
     PyThreadState *state = PyEval_SaveThread();
     int64_t left = WAIT_MICROSECONDS, end = tenon__py_microseconds() + left;
+    tenon__py_sleeper sleeper = {.thread = thread, .object = self};
+    add_sleeper(&sleeper);
     wait->has_slept = true;
     wait->was_woken = false;
     while (entry == ENTRY_BUSY && left > 0) {
@@ -242,6 +311,8 @@ static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thre
         left = end - tenon__py_microseconds();
         entry = try_once(self, thread, wait, left > 0);
     }
+    if (remove_sleeper(&sleeper, entry == ENTRY_BUSY))
+        entry = ENTRY_CIRCLE;
     PyEval_RestoreThread(state);
     return entry;
 }
@@ -266,6 +337,8 @@ static const char *refusal_of(tenon__py_entry entry)
     switch (entry) {
     case ENTRY_INSIDE:
         return "is in use by the call that this code was called from; use or close it after that call";
+    case ENTRY_CIRCLE:
+        return "is in use by a thread that waits for this one; use objects in the same order in all threads";
     case ENTRY_CLOSED:
         return "is closed";
     case ENTRY_ABANDONED:

@@ -42,6 +42,9 @@ typedef struct tenon__py_globals {
     _Atomic unsigned long survivor; /* in a child: the thread that forked, the only one that goes on */
     _Atomic bool watches_forks;
 
+    atomic_flag sleepers_lock; /* guards the list of threads that wait for an object: call/object_lock.c */
+    struct tenon__py_sleeper *sleepers;
+
     _Atomic bool has_subinterpreters; /* one has used the bridge */
 
     _Atomic int64_t waiting;                         /* releases that wait for an interpreter */

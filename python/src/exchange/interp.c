@@ -6,7 +6,7 @@
 
 #define CAPSULE_NAME "tenon.interpreter"
 
-tenon__py_globals tenon__py_global = {.lock = ATOMIC_FLAG_INIT};
+tenon__py_globals tenon__py_global = {.lock = ATOMIC_FLAG_INIT, .sleepers_lock = ATOMIC_FLAG_INIT};
 _Thread_local const PyThreadState *tenon__py_own_state;
 
 int64_t tenon_py_leaked(void)

@@ -3,6 +3,7 @@
 import gc
 import sys
 import threading
+import time
 import types
 import weakref
 
@@ -318,6 +319,52 @@ def test_another_thread_may_not_call(callbacks):
 
 
 # ---------------------------------------------------------------------------------------------------------- objects
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_objects_in_a_circle(callbacks, count):
+    """Each thread uses an object whose callback uses the next one: one of them is refused, and the others go on."""
+    solvers, barrier, outcomes = [callbacks.Solver() for _ in range(count)], threading.Barrier(count), []
+
+    def run(i):
+        def again():
+            barrier.wait(60)
+            solvers[(i + 1) % count].run(lambda: None)
+        try:
+            outcomes.append(solvers[i].run(again))
+        except RuntimeError as error:
+            outcomes.append(str(error))
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    refused = [outcome for outcome in outcomes if outcome]
+    assert len(outcomes) == count and len(refused) == 1
+    assert refused[0] == ("Solver.run(): this Solver is in use by a thread that waits for this one; use objects in the same order "
+                          "in all threads")
+
+
+def test_waiting_without_a_circle(callbacks):
+    """A thread that waits for an object that is used for long is not refused, even if it uses another one itself."""
+    first, second, ready, go_on, outcomes = callbacks.Solver(), callbacks.Solver(), threading.Event(), threading.Event(), []
+
+    def hold():
+        ready.set()
+        go_on.wait(60)
+
+    holder = threading.Thread(target=lambda: second.run(hold))
+    waiter = threading.Thread(target=lambda: outcomes.append(first.run(lambda: second.run(lambda: outcomes.append("inside")))))
+    holder.start()
+    ready.wait(60)
+    waiter.start()
+    time.sleep(0.2)  # several of the waiter's looks around
+    assert not outcomes
+    go_on.set()
+    holder.join(60)
+    waiter.join(60)
+    assert outcomes == ["inside", None]
 
 
 def test_the_same_object_again(callbacks):
