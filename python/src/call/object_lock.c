@@ -276,7 +276,7 @@ static void add_sleeper(tenon__py_sleeper *self)
 }
 
 /* The thread is awake. Whether the object will never be free, because of threads that wait for each other: callbacks that use
- * objects in opposite orders. One of them is told; the others go on when its call has failed. */
+ * objects in opposite orders. The call of one thread fails, and the others go on. */
 static bool remove_sleeper(tenon__py_sleeper *self, bool is_busy)
 {
     tenon__py_spin_lock(&tenon__py_global.sleepers_lock);
