@@ -25,6 +25,12 @@ PATHS = {
     ("dot", "numpy", "tenon"): ("tenon__py_call_plain", "kernels.dot(v, w)"),
     ("saxpy", "numpy", "tenon, C++"): ("tenon__py_call_plain", "in_cpp.saxpy(2.0, v, w)"),
     ("dot", "numpy", "tenon, C++"): ("tenon__py_call_plain", "in_cpp.dot(v, w)"),
+    ("six arguments", "numpy", "tenon"): ("tenon__py_call_plain", "more.take6(v, w, v, w, v, w)"),
+    ("method with three keywords", "numpy", "tenon"): ("tenon__py_call", "tree.mix(a=1.0, b=2.0, c=3.0)"),
+    ("query of one point", "numpy", "tenon"): ("tenon__py_call", "tree.query(point)"),
+    ("new vector from a number", "numpy", "tenon"): ("tenon__py_call", "objects.ones(6)"),
+    ("bytes in and out", "numpy", "tenon"): ("tenon__py_call", "arguments.echo(data)"),
+    ("list of 8 tensors", "numpy", "tenon"): ("tenon__py_call", "arguments.firsts(few)"),
     ("borrow", "numpy", "limit"): ("struct_read", "limit.struct_read(n)"),
     ("new memory as numpy", "numpy", "limit"): ("make_numpy", "limit.make_numpy()"),
     ("saxpy", "numpy", "C by hand"): ("saxpy", "hand.saxpy(2.0, v, w)"),
@@ -60,9 +66,11 @@ crossing = peer_builds.load_file({own!r} + "/crossing.so")
 same = peer_builds.load_file({own!r} + "/same_object.so")
 limit = peer_builds.load_file({c!r} + "/limit.so")
 hand = peer_builds.load_file({c!r} + "/kernels.so", "kernels")
-kernels, in_cpp = (tenon.load({functions!r} + name) for name in ("/kernels.so", "/kernels_cpp.so"))
+kernels, in_cpp, more, objects, arguments = (
+    tenon.load({functions!r} + f"/{{name}}.so") for name in ("kernels", "kernels_cpp", "more", "objects", "arguments"))
+tree, point, data = objects.Tree(), numpy.array([[3, 1, 4]], "float32"), bytes(range(16))
 n, n2, n3 = (numpy.arange(6, dtype="float32").reshape(2, 3) for _ in range(3))
-v, w = (numpy.arange(6, dtype="float32") for _ in range(2))
+v, w, *few = (numpy.arange(6, dtype="float32") for _ in range(10))
 if {torch}:
     import torch
     t, tv, tw = torch.arange(6.0).reshape(2, 3), torch.arange(6.0), torch.arange(6.0)

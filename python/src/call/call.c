@@ -388,11 +388,11 @@ static void after_writes(const tenon__py_frame *f)
     tenon__py_raise_again(error);
 }
 
-/* The results are made. */
+/* The results are made. A plain function, by its plan, has no callables, no `out` and no arguments on a device. */
 static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, const tenon_client *client, bool is_checked)
 {
     const tenon_signature *s = f->function->signature;
-    bool has_objects = client == &call_client && f->function->nobjects;
+    bool is_plain = client == &plain_client, has_objects = !is_plain && f->function->nobjects;
     if (has_objects && tenon__py_enter_objects(f) < 0)
         return NULL;
     bool changed = f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0;
@@ -403,11 +403,11 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, const tenon_
         tenon__py_leave_objects(f); /* again, if the function did not run */
     if (changed)
         return NULL;
-    if (s->ncallables && done == 0 && f->function->has_lists && f->compares_in_turn)
+    if (!is_plain && s->ncallables && done == 0 && f->function->has_lists && f->compares_in_turn)
         done = tenon__py_check_changed_arguments(f);
-    if (f->stream_from && tenon__py_end_uses(f) < 0)
+    if (!is_plain && f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
-    if (s->nwritten || f->out) {
+    if (s->nwritten || (!is_plain && f->out)) {
         after_writes(f);
         done = PyErr_Occurred() ? -1 : done;
     }
@@ -487,11 +487,11 @@ static TENON__PY_ALWAYS_INLINE void begin_call(tenon__py_frame *f)
     }
 }
 
-static TENON__PY_ALWAYS_INLINE PyObject *end_call(tenon__py_frame *f, PyObject *result)
+static TENON__PY_ALWAYS_INLINE PyObject *end_call(tenon__py_frame *f, const tenon_client *client, PyObject *result)
 {
     if (f->held)
         tenon_py_unborrow_many((size_t)f->nborrowed, f->borrowed);
-    if (!result || f->function->needs_clearing || f->kept)
+    if (!result || (client != &plain_client && (f->function->needs_clearing || f->kept)))
         clear_rest(f, !result);
     tenon_frame_end(&f->base);
     return result;
@@ -594,7 +594,7 @@ static TENON__PY_NOINLINE PyObject *call_with(tenon__py_frame *f, PyObject *cons
     begin_call(f);
     begin_arguments(f);
     bool ready = take_arguments(f) == 0 && (attempt ? match_attempt(f, attempt) : tenon_frame_match(&f->base)) == 0;
-    result = end_call(f, ready ? run_in(f, &call_client) : NULL);
+    result = end_call(f, &call_client, ready ? run_in(f, &call_client) : NULL);
     free_heap(f);
     return result;
 }
@@ -686,7 +686,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     begin_frame(&f, (const tenon__py_function *)self, args);
     if (!f.function->is_planned || !begin_by_plan(&f, nargs, kwnames))
         return call_without_plan(&f, args, nargs, kwnames);
-    return end_call(&f, run_in(&f, &call_client));
+    return end_call(&f, &call_client, run_in(&f, &call_client));
 }
 
 PyObject *tenon__py_call_plain(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -701,5 +701,5 @@ PyObject *tenon__py_call_plain(PyObject *self, PyObject *const *args, Py_ssize_t
     tenon_plan_begin(&f.base, &plain_client, &f.function->call, s);
     begin_call(&f);
     f.nborrowed = s->ntensors;
-    return end_call(&f, run_in(&f, &plain_client));
+    return end_call(&f, &plain_client, run_in(&f, &plain_client));
 }

@@ -246,11 +246,13 @@ static tenon__py_sleeper *find_sleeper(unsigned long thread)
 /* Whether a thread that is in a call on the object waits for an object that `thread` uses, or for a thread that does. */
 static bool waits_for(tenon__py_instance *object, unsigned long thread)
 {
-    enum { MOST = 16 }; /* threads that are in calls of a concurrent class, which wait for nothing in most programs */
-    unsigned long inside[MOST];
+    enum {
+        MOST_INSIDE = 16
+    }; /* threads that are in calls of a concurrent class, which wait for nothing in most programs */
+    unsigned long inside[MOST_INSIDE];
     int32_t count = 0;
     guard(&object->lock);
-    for (; count < object->lock.ninside && count < MOST; count++)
+    for (; count < object->lock.ninside && count < MOST_INSIDE; count++)
         inside[count] = object->lock.inside[count].thread;
     unguard(&object->lock);
     for (int32_t i = 0; i < count; i++) {
