@@ -5,12 +5,13 @@ the sources, and their docstrings. Nothing is imported, so the site needs no com
 """
 
 import ast
+import functools
 import re
 import textwrap
 
 # -------------------------------------------------------------------------------------------------------------- C
 
-SECTION = re.compile(r"/\* -{20,} (.+?) \*/")
+SECTION = re.compile(r"/\* -{20,} (.+?)(\n.*)? \*/", re.S)
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|#(?:\\\n|[^\n])*|[{}();]|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\s+|[^\s{}();\"'/#]+|.", re.S)
 NOT_SHOWN = re.compile(r"\bTENON_(?:API|NODISCARD|FORMAT|PRINTF|HIDDEN|_\w+)\b(?:\([^()]*\))?|\bstatic inline\b|\bextern\b")
 LABEL = re.compile(r"^(Ownership|Release|Threads|Errors|Returns|Lock): *", re.M)
@@ -18,16 +19,19 @@ LABEL = re.compile(r"^(Ownership|Release|Threads|Errors|Returns|Lock): *", re.M)
 
 def parts_of(text):
     """(kind, text, whether an empty line follows) of each part of a header: "comment", "define", or "declaration"."""
+    def alone(end):
+        return text[end:].lstrip(" ").startswith("\n\n")
+
     begin, depth, was_body = None, 0, False
     for match in TOKEN.finditer(text):
         token, end = match[0], match.end()
         if begin is None:
             if token.startswith("/*"):
-                yield "comment", token, text[end:].lstrip(" ").startswith("\n\n")
+                yield "comment", token, alone(end)
                 continue
             if token.startswith("#"):
                 if re.match(r"#\s*define\s", token):
-                    yield "define", token, False
+                    yield "define", token, alone(end)
                 continue
             if token.isspace() or token in "};":
                 continue
@@ -39,7 +43,7 @@ def parts_of(text):
         depth += (token in "({") - (token in ")}") if len(token) == 1 else 0
         was_body = was_body or (token == "{" and ")" in text[begin:match.start()] and not text.startswith("typedef", begin))
         if depth == 0 and (token == ";" or token == "}" and was_body):
-            yield "declaration", text[begin:end], False
+            yield "declaration", text[begin:end], alone(end)
             begin = None
 
 
@@ -68,8 +72,9 @@ def markdown_of(comment):
     text = LABEL.sub(r"\n**\1:** ", "\n".join(line.rstrip() for line in lines))
     made = []
     for line in text.split("\n"):
-        if line.startswith("    ") and (not made or not made[-1].strip() or made[-1].startswith("    ")):
-            made.append(line)
+        # An indented line after an empty one is code.
+        if line.startswith("  ") and made and (not made[-1].strip() or made[-1].startswith("    ")):
+            made.append(f"    {line}")
             continue
         pieces = re.split(r"(`[^`]*`|\*\*\w+:\*\*)", line.strip())
         made.append("".join(piece if i % 2 else re.sub(r"([*_<\[\]#|$\\])", r"\\\1", piece) for i, piece in enumerate(pieces)))
@@ -89,12 +94,14 @@ def structs_of(text):
 def header_page(text, structs=()):
     """The entries of a header: (its first comment as Markdown, the entries and headings as Markdown, the names).
 
+    A comment is that of the declarations after it, up to an empty line.
     `structs` are those whose members are in some header: their declaration without members is not an entry."""
     first, made, doc, names, fresh = "", [], "", {}, False
     for kind, part, alone in parts_of(text):
         section = SECTION.match(part)
         if section:
             made.append(f"## {section[1][0].upper()}{section[1][1:]}\n")
+            made += [markdown_of("/*" + re.sub(r"^[\s*]*", "", section[2]) + " */") + "\n"] if section[2] else []
             doc = ""
         elif kind == "comment":
             doc, fresh = markdown_of(part), True
@@ -111,6 +118,7 @@ def header_page(text, structs=()):
             if wanted and name and name[1] not in names and ("{" in part or name[1] not in structs):
                 names[name[1]] = entry[0]
                 made.append(directive(entry[0], entry[1], doc, entry[2]))
+            doc = "" if alone else doc
     # A heading without entries says nothing.
     shown = [line for i, line in enumerate(made) if not (line.startswith("## ") and (i + 1 == len(made) or made[i + 1].startswith("## ")))]
     return first, "\n".join(shown), names
@@ -132,12 +140,33 @@ def docstring_in_c(sources, name):
     return None
 
 
+class Modern(ast.NodeTransformer):
+    """Types as today's Python writes them: without quotes, and with `|` in place of Union and Optional."""
+
+    def visit_arg(self, node):
+        node.annotation = node.annotation and self.type(node.annotation)
+        return node
+
+    def type(self, node):
+        quoted = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        return self.visit(ast.parse(node.value, mode="eval").body if quoted else node)
+
+    def visit_Subscript(self, node):
+        node = self.generic_visit(node)
+        name = getattr(node.value, "id", "")
+        if name not in ("Union", "Optional"):
+            return node
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        parts = [*parts, ast.Constant(None)] if name == "Optional" else parts
+        return functools.reduce(lambda one, other: ast.BinOp(one, ast.BitOr(), other), parts)
+
+
 def signature_of(node):
-    arguments = ast.unparse(node.args)
+    arguments = ast.unparse(Modern().visit(node.args))
     # The parameter `self` of a method is not passed.
     arguments = re.sub(r"^self(?:, /)?(?:, |$)", "", arguments)
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"({arguments}){returns}".replace("'", "") if "Path" in arguments and '"' in arguments else f"({arguments}){returns}"
+    returns = f" -> {ast.unparse(Modern().type(node.returns))}" if node.returns else ""
+    return f"({arguments}){returns}"
 
 
 def plain(text):
@@ -187,7 +216,7 @@ class Package:
                 continue
             doc = plain(ast.get_docstring(member) or docstring_in_c(self.c, member.name) or "")
             if any(ast.unparse(decorator) == "property" for decorator in member.decorator_list):
-                kind, rest = "property", f"\n:type: {ast.unparse(member.returns)}"
+                kind, rest = "property", f"\n:type: {ast.unparse(Modern().type(member.returns))}"
             else:
                 kind, rest = "method", signature_of(member)
             made.append(f":::{{py:{kind}}} {member.name}{rest}\n\n{doc}\n:::\n")

@@ -70,13 +70,37 @@ def test_a_header_has_an_entry_for_each_public_name(tree):
     assert "int tenon\\_\\_a" not in text and "TENON__PRIVATE" in (root / "build/source/core/include/tenon/a.h.md").read_text()
 
 
+def test_a_comment_is_that_of_the_declarations_up_to_an_empty_line():
+    reference = load("docs/reference.py")
+    header = (
+        "/* A header.\n *\n *   int made = tenon_one();\n *\n * The end. */\n"
+        "/* ------------------------------------------ first part\n *\n * About it. */\n"
+        "/* Two of them. */\nint tenon_one(void);\nint tenon_two(void);\n\nint tenon_three(void);\n"
+    )
+    first, page, names = reference.header_page(header)
+    assert "\n\n      int made = tenon_one();\n\nThe end." in first
+    assert "## First part\n\nAbout it.\n" in page
+    assert [re.search(rf"{name}\(void\)\n(.*)", page)[1] for name in names] == ["Two of them.", "Two of them.", ""]
+
+
+def test_every_function_of_an_author_s_header_has_a_comment():
+    reference = load("docs/reference.py")
+    headers = [ROOT / "core/include/tenon" / f"{name}.h" for name in ("abi", "function", "view", "tensor", "shared", "spec", "types", "memory")]
+    headers += [ROOT / "python/include/tenon/python.h", ROOT / "frameworks/torch/include/tenon/torch.h", ROOT / "elixir/include/tenon/nif.h"]
+    for header in headers:
+        page = reference.header_page(header.read_text())[1]
+        assert re.findall(r"^::::\{c:(?:function|macro)\} (.*)\n\n", page, re.M) == [], header.name
+        assert page.count("{c:") > 2, header.name
+
+
 def test_python_entries_have_types_and_docstrings():
     reference = load("docs/reference.py")
     text, missing = reference.python_page((ROOT / "docs/python.md").read_text(), ROOT)
     assert missing == []
     assert ":::{py:function} tenon.check(on: bool, /) -> bool\nCheck the calls of all functions" in text
     assert re.search(r":::\{py:property\} shape\n:type: tuple\[int, \.\.\.\]\n\nThe sizes of the dimensions", text)
-    assert re.search(r":::\{py:function\} tenon\.load\(path: .*\) -> Library\nOpen a shared library", text)
+    assert ":::{py:function} tenon.load(path: str | bytes | PathLike[str] | PathLike[bytes]) -> Library\nOpen a shared" in text
+    assert ":::{py:property} shared_name\n:type: str | None\n" in text
     for name in reference.Package(ROOT).names:
         shown = re.search(rf"\}} tenon\.{name}\b.*\n(.*)", text)
         assert name == "__version__" or shown, name

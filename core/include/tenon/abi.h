@@ -87,6 +87,7 @@ enum {
     TENON_CODE_F4_E2M1FN = 17,
 };
 
+/* A dtype, of one of the codes above. */
 static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
 {
     tenon_dtype dtype;
@@ -112,6 +113,7 @@ static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
 #define TENON_C64  tenon_dtype_of(TENON_CODE_COMPLEX, 64, 1)
 #define TENON_C128 tenon_dtype_of(TENON_CODE_COMPLEX, 128, 1)
 
+/* Whether two dtypes are the same. */
 static inline bool tenon_dtype_equal(tenon_dtype a, tenon_dtype b)
 {
     return memcmp(&a, &b, sizeof a) == 0; /* one comparison is enough: there is no padding */
@@ -144,6 +146,7 @@ enum {
     TENON_TRAINIUM = 18,
 };
 
+/* A device, of one of the types above. */
 static inline tenon_device tenon_device_of(int type, int id)
 {
     tenon_device device;
@@ -152,6 +155,7 @@ static inline tenon_device tenon_device_of(int type, int id)
     return device;
 }
 
+/* Whether two devices are the same. */
 static inline bool tenon_device_equal(tenon_device a, tenon_device b)
 {
     return a.device_type == b.device_type && a.device_id == b.device_id;

@@ -158,12 +158,14 @@ static inline void *tenon__rw_data(tenon_call *call, int index, size_t size)
 #define tenon_data(call, index, T)    ((const T *)tenon__arg_data(call, index, sizeof(T)))
 #define tenon_rw_data(call, index, T) ((T *)tenon__rw_data(call, index, sizeof(T)))
 
+/* An int, or the integer that was passed for `1|2|4`. */
 static inline int64_t tenon_arg_int(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_INT, "tenon_arg_int()");
     return value ? value->as.integer : 0;
 }
 
+/* A float. */
 static inline double tenon_arg_double(tenon_call *call, int index)
 {
     const tenon_value *value =
@@ -171,6 +173,7 @@ static inline double tenon_arg_double(tenon_call *call, int index)
     return value ? value->as.number : 0;
 }
 
+/* A bool. */
 static inline bool tenon_arg_bool(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_BOOL, "tenon_arg_bool()");
@@ -184,12 +187,14 @@ static inline int tenon_arg_enum(tenon_call *call, int index)
     return value ? (int)value->as.integer : 0;
 }
 
+/* A uint. */
 static inline uint64_t tenon_arg_uint(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_UINT, "tenon_arg_uint()");
     return value ? (uint64_t)value->as.integer : 0;
 }
 
+/* A dtype. If the accessor fails, all of its fields are 0. */
 static inline tenon_dtype tenon_arg_dtype(tenon_call *call, int index)
 {
     const tenon_value *value =
@@ -226,23 +231,26 @@ static inline const void *tenon__arg_bytes(tenon_call *call, int index, uint32_t
     return data;
 }
 
-/* A string in UTF-8, terminated by 0, bytes, and the lists. `length`, which may be NULL, receives the number of bytes or
- * elements. All return NULL if an optional argument was not passed. */
+/* A string in UTF-8, terminated by 0. `length`, which may be NULL, receives the number of bytes. Returns NULL if an
+ * optional argument was not passed. */
 static inline const char *tenon_arg_str(tenon_call *call, int index, size_t *length)
 {
     return (const char *)tenon__arg_bytes(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
 }
 
+/* The caller's bytes, which are not copied; otherwise as tenon_arg_str. */
 static inline const void *tenon_arg_bytes(tenon_call *call, int index, size_t *length)
 {
     return tenon__arg_bytes(call, index, TENON_KIND_BYTES, length, "tenon_arg_bytes()");
 }
 
+/* The items of an `ints`; `length` receives their number. Otherwise as tenon_arg_str. */
 static inline const int64_t *tenon_arg_ints(tenon_call *call, int index, int64_t *length)
 {
     return (const int64_t *)tenon__arg_list(call, index, TENON_KIND_INTS, length, "tenon_arg_ints()");
 }
 
+/* The items of a `floats`, as by tenon_arg_ints. */
 static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_t *length)
 {
     return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
@@ -254,6 +262,7 @@ static inline const tenon_view *tenon_arg_tensors(tenon_call *call, int index, i
     return (const tenon_view *)tenon__arg_list(call, index, TENON_KIND_TENSORS, length, "tenon_arg_tensors()");
 }
 
+/* The items of a `strs`, as by tenon_arg_ints. */
 static inline const tenon_text *tenon_arg_strs(tenon_call *call, int index, int64_t *length)
 {
     return (const tenon_text *)tenon__arg_list(call, index, TENON_KIND_STRS, length, "tenon_arg_strs()");
@@ -325,18 +334,20 @@ static inline int tenon_index(tenon_call *call, const char *name)
     return tenon__find(call, TENON_NAME_ARG, name, "tenon_index()");
 }
 
+/* The index of a result by its name, as by tenon_index. */
 static inline int tenon_result_index(tenon_call *call, const char *name)
 {
     return tenon__find(call, TENON_NAME_RESULT, name, "tenon_result_index()");
 }
 
-/* As tenon_dim and tenon_type, by the name in the signature. If there is no such name, the call fails. */
+/* As tenon_dim, by the name in the signature. If there is no such name, the call fails. */
 static inline int64_t tenon_dim_named(tenon_call *call, const char *name)
 {
     int index = tenon__find(call, TENON_NAME_DIM, name, "tenon_dim_named()");
     return index < 0 ? 0 : tenon_dim(call, index);
 }
 
+/* As tenon_type, by the name in the signature. If there is no such name, the call fails. */
 static inline tenon_dtype tenon_type_named(tenon_call *call, const char *name)
 {
     int index = tenon__find(call, TENON_NAME_TYPE, name, "tenon_type_named()");
@@ -417,21 +428,25 @@ static inline tenon_status tenon_return_int(tenon_call *call, int index, int64_t
     return tenon__return(call, index, is_enum ? TENON_KIND_ENUM : TENON_KIND_INT, value, 0, "tenon_return_int()");
 }
 
+/* As tenon_return_int, for a uint. */
 static inline tenon_status tenon_return_uint(tenon_call *call, int index, uint64_t value)
 {
     return tenon__return(call, index, TENON_KIND_UINT, (int64_t)value, 0, "tenon_return_uint()");
 }
 
+/* As tenon_return_int, for a float. */
 static inline tenon_status tenon_return_double(tenon_call *call, int index, double value)
 {
     return tenon__return(call, index, TENON_KIND_FLOAT, 0, value, "tenon_return_double()");
 }
 
+/* As tenon_return_int, for a bool. */
 static inline tenon_status tenon_return_bool(tenon_call *call, int index, bool value)
 {
     return tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
 }
 
+/* As tenon_return_int, for a complex number. */
 static inline tenon_status tenon_return_complex(tenon_call *call, int index, double real, double imaginary)
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_COMPLEX, "tenon_return_complex()"))
@@ -451,6 +466,7 @@ static inline tenon_status tenon_return_str(tenon_call *call, int index, const c
     return call->host->result_str(call, index, text, length);
 }
 
+/* `length` bytes. */
 static inline tenon_status tenon_return_bytes(tenon_call *call, int index, const void *data, size_t length)
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_BYTES, "tenon_return_bytes()") ||
@@ -468,16 +484,19 @@ static inline tenon_status tenon__return_list(tenon_call *call, int index, uint3
     return call->host->result_list(call, index, items, count);
 }
 
+/* A list of `length` integers. */
 static inline tenon_status tenon_return_ints(tenon_call *call, int index, const int64_t *items, int64_t count)
 {
     return tenon__return_list(call, index, TENON_KIND_INTS, items, count, "tenon_return_ints()");
 }
 
+/* A list of `length` floats. */
 static inline tenon_status tenon_return_floats(tenon_call *call, int index, const double *items, int64_t count)
 {
     return tenon__return_list(call, index, TENON_KIND_FLOATS, items, count, "tenon_return_floats()");
 }
 
+/* A list of `length` strings. */
 static inline tenon_status tenon_return_strs(tenon_call *call, int index, const tenon_text *items, int64_t count)
 {
     return tenon__return_list(call, index, TENON_KIND_STRS, items, count, "tenon_return_strs()");
@@ -778,7 +797,7 @@ enum { TENON__PIECE = 256, TENON__SHORT_RUN = 16, TENON__ELEMENTWISE_GRAIN = 327
 
 /* ------------------------------------------------------------------------------------------------------- callbacks */
 
-/* Values for the arguments of a callback. */
+/* An int, for an argument of a callback. */
 static inline tenon_value tenon_value_of_int(int64_t integer)
 {
     tenon_value value = {TENON_KIND_INT, 0, {NULL}, 0};
@@ -786,6 +805,7 @@ static inline tenon_value tenon_value_of_int(int64_t integer)
     return value;
 }
 
+/* A float, for an argument of a callback. */
 static inline tenon_value tenon_value_of_double(double number)
 {
     tenon_value value = {TENON_KIND_FLOAT, 0, {NULL}, 0};
@@ -793,6 +813,7 @@ static inline tenon_value tenon_value_of_double(double number)
     return value;
 }
 
+/* A bool, for an argument of a callback. */
 static inline tenon_value tenon_value_of_bool(bool truth)
 {
     tenon_value value = {TENON_KIND_BOOL, 0, {NULL}, 0};

@@ -61,6 +61,7 @@ typedef struct tenon_extent {
     int64_t high;
 } tenon_extent;
 
+/* The range of a view. */
 TENON_API tenon_extent tenon_view_extent(const tenon_view *view);
 
 /* The largest power of two, at most 4096, that divides the address (or handle offset) of the first element. */

@@ -50,6 +50,7 @@ typedef struct tenon_nif_request {
     void *managed;
 } tenon_nif_request;
 
+/* A request that no NIF has answered yet. */
 #define TENON_NIF_REQUEST                                                                                              \
     {                                                                                                                  \
         sizeof(tenon_nif_request), 1, 0, TENON_NIF_UNANSWERED, 0                                                       \

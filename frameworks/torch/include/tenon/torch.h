@@ -220,6 +220,7 @@ TENON_NODISCARD tenon_status tenon_torch_call(const char *name, const char *over
 /* Release what a result holds, and set it to TENON_TORCH_DEFAULT. */
 void tenon_torch_value_release(tenon_torch_value *value);
 
+/* A value of a kind, without content. */
 static inline tenon_torch_value tenon_torch_value_of(int32_t kind)
 {
     tenon_torch_value value;
@@ -228,6 +229,7 @@ static inline tenon_torch_value tenon_torch_value_of(int32_t kind)
     return value;
 }
 
+/* A tensor, which stays the caller's. */
 static inline tenon_torch_value tenon_torch_tensor(tenon_torch *tensor)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_TENSOR);
@@ -235,6 +237,7 @@ static inline tenon_torch_value tenon_torch_tensor(tenon_torch *tensor)
     return value;
 }
 
+/* An int. */
 static inline tenon_torch_value tenon_torch_int(int64_t integer)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_INT);
@@ -242,6 +245,7 @@ static inline tenon_torch_value tenon_torch_int(int64_t integer)
     return value;
 }
 
+/* A float. */
 static inline tenon_torch_value tenon_torch_float(double number)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_FLOAT);
@@ -249,6 +253,7 @@ static inline tenon_torch_value tenon_torch_float(double number)
     return value;
 }
 
+/* A bool. */
 static inline tenon_torch_value tenon_torch_bool(bool truth)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_BOOL);
@@ -256,6 +261,7 @@ static inline tenon_torch_value tenon_torch_bool(bool truth)
     return value;
 }
 
+/* A complex number. */
 static inline tenon_torch_value tenon_torch_complex(double real, double imaginary)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_COMPLEX);
@@ -273,11 +279,13 @@ static inline tenon_torch_value tenon_torch_list(int32_t kind, const void *data,
     return value;
 }
 
+/* A string, which stays the caller's. */
 static inline tenon_torch_value tenon_torch_str(const char *text)
 {
     return tenon_torch_list(TENON_TORCH_STR, text, text ? (int64_t)strlen(text) : 0);
 }
 
+/* A dtype. */
 static inline tenon_torch_value tenon_torch_dtype(tenon_dtype dtype)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_DTYPE);
@@ -285,6 +293,7 @@ static inline tenon_torch_value tenon_torch_dtype(tenon_dtype dtype)
     return value;
 }
 
+/* A device. */
 static inline tenon_torch_value tenon_torch_device(tenon_device device)
 {
     tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_DEVICE);
