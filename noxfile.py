@@ -325,7 +325,7 @@ def scaling(session):
     session.install("ray", "mpi4py", "mpich", "torch", "numpy", "pytest", "setuptools")
     env = build_probes(session, "scaling")
     pytest(session, "python/tests/scaling", "frameworks/ray/tests", **env)
-    session.run("python", "tools/check-docs", "docs/scaling.md", env={"PYTHONPATH": env["TENON_PACKAGE"]})
+    session.run("python", "tools/check-docs", "docs/scaling.md", "docs/examples.md", env={"PYTHONPATH": env["TENON_PACKAGE"]})
 
 
 @nox.session(python="3.12" if "3.12" in PYTHONS else False)
