@@ -4,13 +4,16 @@
  *   f32|f64[n, 3] rw        either dtype, exactly 3 columns, will be written to
  *   T[*b, n + 1]? where T = real
  *
- * spec      = tensor ["where" Var "=" dtypes {"," Var "=" dtypes}]
- * tensor    = dtypes "[" [dim {"," dim}] "]" ["?"] {attribute}        "?": may be omitted (a NULL view)
- * dtypes    = name {"|" name}     a dtype's name; real, integer, any; or a variable, which starts with a capital
- * dim       = expression of + - * // ( ) over numbers and names | "_" anything | "*name" any number of dimensions
- *           | "*_" any number of dimensions of any size
- * attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | "unaligned" | device {"|" device} | "anywhere" | "alias"
- *           | "inplace(name)"
+ *   spec      = tensor ["where" Var "=" dtypes {"," Var "=" dtypes}]
+ *   tensor    = dtypes "[" [dim {"," dim}] "]" ["?"] {attribute}
+ *   dtypes    = name {"|" name}
+ *   dim       = expression | "_" | "*" name | "*_"
+ *   attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | "unaligned" | device {"|" device} | "anywhere" | "alias"
+ *             | "inplace(" name ")"
+ *
+ * With "?" the view may be omitted (NULL). A name in `dtypes` is that of a dtype, or real, integer or any, or a variable,
+ * which starts with a capital. An expression has + - * // ( ), numbers and names. "_" is any size, "*b" any number of
+ * dimensions, and "*_" any number of dimensions of any size.
  *
  * `real` means every integer and float dtype (not bool, complex or opaque), and `integer` every i and u dtype, both with
  * one lane. A variable is defined by exactly one where clause: that of the spec itself, or that of an earlier spec that
