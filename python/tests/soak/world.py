@@ -43,6 +43,7 @@ def optional(name):
 
 class World:
     def __init__(self, seed):
+        self.seed = seed
         self.random = random.Random(seed)
         self.numpy, self.torch, self.jax = map(optional, ("numpy", "torch", "jax"))
         self.pool, self.slots = [], []
