@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,7 +50,8 @@ int faults_watch(const char *name)
     return nwatched;
 }
 
-/* Let the n-th call of that kind fail, counted from 1 and from now on; 0: only count. */
+/* Let the n-th call of that kind fail with that error, counted from 1 and from now on; 0: only count. A number below 0 is that of a
+ * signal, which the process gets instead. */
 void faults_arm(int kind, int64_t n, int number)
 {
     made[kind] = 0;
@@ -73,6 +75,8 @@ static bool fails(int kind, void *caller)
         if ((uintptr_t)caller >= watched[i].begin && (uintptr_t)caller < watched[i].end) {
             if (++made[kind] != fail_at[kind])
                 return false;
+            if (error_number < 0)
+                return raise(-error_number), false;
             errno = kind == MEMORY ? ENOMEM : error_number;
             return true;
         }

@@ -22,13 +22,18 @@ def faults():
     return library
 
 
-def sweep(faults, kind, *operations):
+def words_of(faults, script, *arguments):
+    """The words of the last line that a script prints with the interposed functions."""
     env = {**os.environ, "LD_PRELOAD": str(faults), "TENON_WITHOUT": "torch jax tensorflow", "TENON_DEBUG": "1"}
-    command = [sys.executable, "-X", "faulthandler", FAULTS / "faulty.py", kind, *operations]
+    command = [sys.executable, "-X", "faulthandler", FAULTS / script, *arguments]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-4000:]
     assert "still alive" not in done.stderr
-    words = done.stdout.splitlines()[-1].split()
+    return done.stdout.splitlines()[-1].split()
+
+
+def sweep(faults, kind, *operations):
+    words = words_of(faults, "faulty.py", kind, *operations)
     return int(words[0]), int(words[2])
 
 
@@ -40,6 +45,12 @@ def test_memory(faults):
 def test_system_calls(faults):
     operations, failures = sweep(faults, "system", "shared_tensors", "load", "reload")
     assert operations == 3 and failures > 60
+
+
+def test_killed_in_a_hand_over(faults):
+    """Either process, at each line and at each system call; at every fourth unless it is the part `faults`."""
+    step = 1 if "TENON_FAULTS" in os.environ else 4
+    assert int(words_of(faults, "killed.py", str(step))[0]) >= 200 / step
 
 
 @pytest.mark.skipif("TENON_FAULTS" not in os.environ, reason="the part `faults` of make test-more does this")
