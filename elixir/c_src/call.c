@@ -243,9 +243,10 @@ static ERL_NIF_TERM mismatch(const tenon_nif_frame *f, const tenon_error *err)
 {
     ErlNifEnv *env = f->reader.env;
     const char *argument = f->base.bindings.argument;
-    ERL_NIF_TERM reason = err->status == TENON_EREADONLY ? tenon_nif_atoms.readonly
-                          : err->status == TENON_EOVERLAP
-                              ? tenon_nif_atoms.overlap
+    ERL_NIF_TERM reason = err->status == TENON_EREADONLY  ? tenon_nif_atoms.readonly
+                          : err->status == TENON_EOVERLAP ? tenon_nif_atoms.overlap
+                          : err->status == TENON_ENOMEM
+                              ? tenon_nif_failed(env, err->status)
                               : enif_make_tuple2(env, tenon_nif_atoms.mismatch, tenon_nif_argument(env, argument));
     return tenon_nif_error(env, reason, f->function->signature->name, argument, "%s", err->message);
 }
@@ -267,7 +268,9 @@ static void refuse(tenon_frame *base, tenon_refusal why, int32_t index, const te
                                                                                : base->args[index].as.view->device));
         f->reader.error = tenon_nif_error(env, reason, s->name, s->params[index].name, "%s", err->message);
     } else {
-        ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result"));
+        ERL_NIF_TERM reason = err->status == TENON_ENOMEM
+                                  ? tenon_nif_failed(env, err->status)
+                                  : enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result"));
         f->reader.error = tenon_nif_error(env, reason, s->name, NULL, "%s", err->message);
     }
 }
