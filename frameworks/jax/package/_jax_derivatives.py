@@ -451,7 +451,8 @@ class Derivatives:
         self.keeps_batch = can_sum
 
         def backward(residuals: dict[str, Any], grads: Arrays, sums: bool) -> Any:
-            return other.call([*grads, *residuals.values()], can_sum and (sums or signature.is_batched))
+            made = other.call([*_conjugate(grads), *residuals.values()], can_sum and (sums or signature.is_batched))
+            return tuple(_conjugate(made))
 
         self.backward = backward
 
@@ -490,6 +491,18 @@ def _tangent_type(value: Any) -> Any:
 
 def _flat(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else (value,)
+
+
+def _conjugate(values: Arrays) -> list[Any]:
+    """Gradients between JAX and a function of a library: for complex numbers, JAX's are the conjugates of torch's."""
+    jnp = jax_module().numpy
+
+    def one(value: Any) -> Any:
+        if isinstance(value, list):
+            return _conjugate(value)
+        return jnp.conj(value) if jnp.issubdtype(value.dtype, jnp.complexfloating) else value
+
+    return list(map(one, values))
 
 
 def _uncached(value: Any) -> Any:

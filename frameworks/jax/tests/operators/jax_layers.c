@@ -116,6 +116,33 @@ static tenon_status curve_jvp_jvp(tenon_call *call) /* x, w, tx, tw, and their t
     return TENON_OK;
 }
 
+/* x w and its gradients, of complex numbers: the real part and the imaginary part of each. */
+static void multiply(const float *a, const float *b, int sign, float *z)
+{
+    z[0] = a[0] * b[0] - (float)sign * a[1] * b[1];
+    z[1] = a[1] * b[0] + (float)sign * a[0] * b[1];
+}
+
+static tenon_status turn(tenon_call *call)
+{
+    const float *x = tenon_arg(call, 0)->data, *w = tenon_arg(call, 1)->data;
+    float *z = tenon_result(call, 0)->data;
+    for (int64_t i = 0; i < tenon_result(call, 0)->numel; i++)
+        multiply(x + 2 * i, w + 2 * i, 1, z + 2 * i);
+    return TENON_OK;
+}
+
+static tenon_status turn_grad(tenon_call *call) /* g, x, w */
+{
+    const float *g = tenon_arg(call, 0)->data, *x = tenon_arg(call, 1)->data, *w = tenon_arg(call, 2)->data;
+    float *dx = tenon_result(call, 0)->data, *dw = tenon_result(call, 1)->data;
+    for (int64_t i = 0; i < tenon_result(call, 0)->numel; i++) {
+        multiply(g + 2 * i, w + 2 * i, -1, dx + 2 * i);
+        multiply(g + 2 * i, x + 2 * i, -1, dw + 2 * i);
+    }
+    return TENON_OK;
+}
+
 static tenon_status count(tenon_call *call)
 {
     tenon_return_int(call, 0, atomic_load(&forward_calls) + 1000 * atomic_load(&backward_calls));
@@ -124,24 +151,25 @@ static tenon_status count(tenon_call *call)
 
 #define X "f32[*b, k] c"
 #define W "f32[k] c"
-TENON_MODULE(jax_layers, "A layer with a weight.",
-             TENON_FUNCTION("curve(x: " X ", w: " W ") -> f32[*b, k]", curve, NULL),
-             TENON_FUNCTION("curve_grad(g: " X ", x: " X ", w: " W ") -> dx: f32[*b, k], dw: f32[k]", curve_grad, NULL),
-             TENON_FUNCTION("curve_rows_grad(g: " X ", x: " X ", w: " W ") -> dx: f32[*b, k], dw: f32[*b, k]",
-                            curve_rows_grad, NULL),
-             TENON_FUNCTION("curve_grad_grad(hx: " X ", hw: " W ", g: " X ", x: " X ", w: " W
-                            ") -> f32[*b, k], f32[*b, k], f32[k]",
-                            curve_grad_grad, NULL),
-             TENON_FUNCTION("curve_grad_jvp(g: " X ", x: " X ", w: " W ", tg: " X ", tx: " X ", tw: " W
-                            ") -> f32[*b, k], f32[k]",
-                            curve_grad_jvp, NULL),
-             TENON_FUNCTION("curve_jvp(x: " X ", w: " W ", tx: " X ", tw: " W ") -> f32[*b, k]", curve_jvp, NULL),
-             TENON_FUNCTION("curve_jvp_grad(g: " X ", x: " X ", w: " W ", tx: " X ", tw: " W
-                            ") -> f32[*b, k], f32[k], f32[*b, k], f32[k]",
-                            curve_jvp_grad, NULL),
-             TENON_FUNCTION("curve_jvp_jvp(x: " X ", w: " W ", tx: " X ", tw: " W ", sx: " X ", sw: " W ", stx: " X
-                            ", stw: " W ") -> f32[*b, k]",
-                            curve_jvp_jvp, NULL),
-             TENON_FUNCTION("both(x: " X ", y: f32[k, *b]) -> f32[*b, k]", curve, NULL),
-             TENON_FUNCTION("counts(x: " X ", w: f32[k] c rw)", curve, NULL),
-             TENON_FUNCTION("count() -> int", count, NULL))
+TENON_MODULE(
+    jax_layers, "A layer with a weight.", TENON_FUNCTION("curve(x: " X ", w: " W ") -> f32[*b, k]", curve, NULL),
+    TENON_FUNCTION("curve_grad(g: " X ", x: " X ", w: " W ") -> dx: f32[*b, k], dw: f32[k]", curve_grad, NULL),
+    TENON_FUNCTION("curve_rows_grad(g: " X ", x: " X ", w: " W ") -> dx: f32[*b, k], dw: f32[*b, k]", curve_rows_grad,
+                   NULL),
+    TENON_FUNCTION("curve_grad_grad(hx: " X ", hw: " W ", g: " X ", x: " X ", w: " W
+                   ") -> f32[*b, k], f32[*b, k], f32[k]",
+                   curve_grad_grad, NULL),
+    TENON_FUNCTION("curve_grad_jvp(g: " X ", x: " X ", w: " W ", tg: " X ", tx: " X ", tw: " W
+                   ") -> f32[*b, k], f32[k]",
+                   curve_grad_jvp, NULL),
+    TENON_FUNCTION("curve_jvp(x: " X ", w: " W ", tx: " X ", tw: " W ") -> f32[*b, k]", curve_jvp, NULL),
+    TENON_FUNCTION("curve_jvp_grad(g: " X ", x: " X ", w: " W ", tx: " X ", tw: " W
+                   ") -> f32[*b, k], f32[k], f32[*b, k], f32[k]",
+                   curve_jvp_grad, NULL),
+    TENON_FUNCTION("curve_jvp_jvp(x: " X ", w: " W ", tx: " X ", tw: " W ", sx: " X ", sw: " W ", stx: " X ", stw: " W
+                   ") -> f32[*b, k]",
+                   curve_jvp_jvp, NULL),
+    TENON_FUNCTION("turn(x: c64[n] c, w: c64[n] c) -> c64[n]", turn, NULL),
+    TENON_FUNCTION("turn_grad(g: c64[n] c, x: c64[n] c, w: c64[n] c) -> dx: c64[n], dw: c64[n]", turn_grad, NULL),
+    TENON_FUNCTION("both(x: " X ", y: f32[k, *b]) -> f32[*b, k]", curve, NULL),
+    TENON_FUNCTION("counts(x: " X ", w: f32[k] c rw)", curve, NULL), TENON_FUNCTION("count() -> int", count, NULL))

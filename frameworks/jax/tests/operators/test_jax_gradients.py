@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from building import build
+import jax_layers
 from jax_operators import f32, kernels, ops, quiet_ops, tenon, x64
 
 X = f32(6)
@@ -104,6 +105,17 @@ def test_a_number_that_a_loop_carries():
         return jax.lax.scan(body, (jnp.zeros(6, jnp.float32), 1.0), None, length=3)[0][0].sum()
 
     assert np.array_equal(jax.grad(program)(X), np.full(6, 1.75))
+
+
+def test_complex_numbers():
+    """The function gets and returns torch's gradients, whose conjugates JAX's are (docs/gradients.md)."""
+    own = tenon.jax_ops(jax_layers.kernels, backward={"turn": "turn_grad"})
+    x, w = (np.arange(8, dtype=np.float32).view(np.complex64) + one for one in (0, 2j - 1))
+    for wrap in (lambda f: f, jax.jit, lambda f: lambda *both: jax.vmap(f)(*(one[None] for one in both))):
+        for loss in (lambda y: jnp.abs(y).sum(), lambda y: (y * (3 - 1j)).imag.sum()):
+            found, wanted = (wrap(jax.grad(lambda x, w, f=f: loss(f(x, w)), (0, 1)))(x, w) for f in (own.turn, jnp.multiply))
+            for one, other in zip(found, wanted):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 def test_static_values_have_programs_of_their_own(monkeypatch):
