@@ -64,17 +64,24 @@ def register_vmap(operator: _Operator, library: Any) -> None:
 def _whole(operator: _Operator, batch: Batch, given: Mapping[str, Any], dims: Mapping[str, Any], size: int) -> Iterable[Any]:
     """The arguments of one call: the mapped dimension is the first of the batch."""
     tensors = {name: operator.tensors[name] for name in batch.names if given.get(name) is not None}
-    ranks = {name: given[name].dim() - (dims[name] is not None) - len(tensor.dims) + 1 for name, tensor in tensors.items()}
-    rank = max(ranks.values())
+    mapped = {name: list(_items(given[name], dims[name])) for name in tensors}
+    ranks = [x.dim() - (dim is not None) - len(tensors[name].dims) + 1 for name, items in mapped.items() for x, dim in items]
+    rank = max(ranks, default=0)
+
+    def whole(tensor: Tensor, value: Any, dim: Optional[int]) -> Any:
+        own = value.dim() - (dim is not None) - len(tensor.dims) + 1
+        if dim is None:
+            return value if batch.broadcast else fit_layout(tensor, value.expand(size, *value.shape))
+        if batch.broadcast:
+            return value.movedim(dim, 0)[(slice(None), *(None,) * (rank - own))]
+        return fit_layout(tensor, value.movedim(dim, 0))
+
     for name, value in given.items():
         if name not in tensors:
             yield value
-        elif dims[name] is None:
-            yield value if batch.broadcast else fit_layout(tensors[name], value.expand(size, *value.shape))
-        elif batch.broadcast:
-            yield value.movedim(dims[name], 0)[(slice(None), *(None,) * (rank - ranks[name]))]
-        else:
-            yield fit_layout(tensors[name], value.movedim(dims[name], 0))
+            continue
+        made = [whole(tensors[name], x, dim) for x, dim in mapped[name]]
+        yield made if isinstance(value, (list, tuple)) else made[0]
 
 
 def _each(operator: _Operator, given: Mapping[str, Any], dims: Mapping[str, Any], size: int, kwargs: Mapping[str, Any]) -> Any:
@@ -86,11 +93,9 @@ def _each(operator: _Operator, given: Mapping[str, Any], dims: Mapping[str, Any]
             tensor, dim = operator.tensors.get(name), dims[name]
             if tensor is None or value is None:
                 yield value
-            elif isinstance(value, (list, tuple)):
-                own = dim if isinstance(dim, (list, tuple)) else [dim] * len(value)
-                yield [fit_layout(tensor, x if d is None else x.select(d, i)) for x, d in zip(value, own)]
             else:
-                yield fit_layout(tensor, value if dim is None else value.select(dim, i))
+                made = [fit_layout(tensor, x if d is None else x.select(d, i)) for x, d in _items(value, dim)]
+                yield made if isinstance(value, (list, tuple)) else made[0]
 
     if size == 0:
         raise ValueError(f"{operator.name}(): torch.vmap over 0 items: only a signature whose results begin with *b allows that")
@@ -115,6 +120,13 @@ def fit_layout(tensor: Tensor, value: Any) -> Any:
         back = tuple(reversed(range(value.dim())))
         return value.permute(back).contiguous().permute(back)
     return value
+
+
+def _items(value: Any, dim: Any) -> Iterable[tuple[Any, Optional[int]]]:
+    """The tensors of an argument, itself or the items of a list, each with its mapped dimension or None."""
+    if not isinstance(value, (list, tuple)):
+        return [(value, dim)]
+    return zip(value, dim if isinstance(dim, (list, tuple)) else [dim] * len(value))
 
 
 def _flat(dim: Any) -> Iterable[Any]:

@@ -63,6 +63,18 @@ def test_a_weight_that_is_mapped_takes_a_call_for_each_item(ops, kernels, dims):
     assert kernels.count() == 3
 
 
+@pytest.mark.parametrize("dims", [(0, 0), (1, None), (None, -1)])
+def test_a_list_of_items_with_the_batch(ops, kernels, dims):
+    """All items have the same batch, so that a mapped item makes it larger for each of them."""
+    x, y = (doubles(3, 4, seed=i) if dim is None else doubles(5, 3, 4, seed=i).movedim(0, dim) for i, dim in enumerate(dims))
+    f = lambda a, b: ops.blend([a, b, a])  # noqa: E731
+    kernels.count()
+    torch.testing.assert_close(vmap(f, dims)(x, y), vmap(lambda a, b: b + 2 * a, dims)(x, y))
+    assert kernels.count() == 1
+    found, wanted = (vmap(grad(total(g), (0, 1)), dims)(x, y) for g in (f, lambda a, b: b + 2 * a))
+    torch.testing.assert_close(found, wanted)
+
+
 def test_without_a_batch_there_is_a_loop(ops, kernels):
     kernels.count()
     assert torch.equal(vmap(ops.double_all, 1, 1)(X), 2 * X)
@@ -84,6 +96,24 @@ def test_results_of_the_backward_are_summed(ops, kernels):
     assert kernels.count() == 2  # one forward, one backward
     wanted = torch.autograd.grad(wave(x, w).square().sum(), (x, w))
     torch.testing.assert_close(found, wanted)
+
+
+def test_gradients_of_each_item(kernels):
+    """One call each way for all of them, if the gradient of the weight has the batch, too."""
+    with tenon.torch_ops(kernels, name="tenon_transforms_rows", backward={"wave": "wave_rows_grad"}) as own:
+        each = lambda f: vmap(grad(total(f), (0, 1)), (0, None))  # noqa: E731
+        for x in (X, doubles(2, 3, 4, seed=1), doubles(2, 5, 3, 4, seed=1), X[:1], X[:0]):
+            kernels.count()
+            found = each(own.wave)(x, W)
+            assert kernels.count() == 2
+            torch.testing.assert_close(found, each(wave)(x, W))
+        for x in (X, X[0], X[:0], doubles(2, 3, 4, seed=1), doubles(3, 1)):  # and it is summed if there is no vmap
+            found, wanted = (
+                torch.autograd.grad(total(f)(*both), both)
+                for f in (own.wave, wave)
+                for both in [[x.clone().requires_grad_(), W[: x.shape[-1]].clone().requires_grad_()]]
+            )
+            torch.testing.assert_close(found, wanted)
 
 
 # -------------------------------------------------------------------------------------------------------- differentiation
@@ -129,6 +159,10 @@ def test_checks_of_torch(ops):
     torch.autograd.gradcheck(ops.wave, (x, w), check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True)
     torch.autograd.gradgradcheck(ops.wave, (x, w), check_fwd_over_rev=True)
     torch.library.opcheck(ops.wave.op, (x, w))
+    a, b = (torch.complex(doubles(5, seed=i), doubles(5, seed=i + 1)).requires_grad_() for i in range(2))
+    torch.autograd.gradcheck(ops.turn, (a, b))
+    torch.autograd.gradcheck(lambda *xs: ops.blend(list(xs)), (x, x.detach() + 1))
+    torch.library.opcheck(ops.blend.op, ([x, x],))
 
 
 @pytest.mark.parametrize("name", ["grad", "jvp", "vmap of grad"])

@@ -108,6 +108,65 @@ static void wave_grad_jvp_element(const double *in, double *out)
 }
 FUNCTION(wave_grad_jvp, 1, 6, 2)
 
+/* Its gradients, without the sum over the batch. */
+static tenon_status wave_rows_grad(tenon_call *call)
+{
+    return each_element(call, 1, 3, 2, wave_grad_element);
+}
+
+/* The sum of i * x of a list. */
+static tenon_status blend(tenon_call *call)
+{
+    int64_t count, numel = tenon_result(call, 0)->numel;
+    const tenon_view *xs = tenon_arg_tensors(call, 0, &count);
+    double *y = tenon_result_data(call, 0, double);
+    calls++;
+    memset(y, 0, (size_t)numel * sizeof *y);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < numel; j++)
+            y[j] += (double)i * ((const double *)xs[i].data)[j];
+    return TENON_OK;
+}
+
+static tenon_status blend_grad(tenon_call *call)
+{
+    int64_t count;
+    const tenon_view *made = tenon_result_tensors(call, 0, &count);
+    const double *dy = tenon_data(call, 0, double);
+    calls++;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < made[i].numel; j++)
+            ((double *)made[i].data)[j] = (double)i * dy[j];
+    return TENON_OK;
+}
+
+/* x w and its gradients, of complex numbers: the real part and the imaginary part of each. */
+static void multiply(const double *a, const double *b, int sign, double *z)
+{
+    z[0] = a[0] * b[0] - sign * a[1] * b[1];
+    z[1] = a[1] * b[0] + sign * a[0] * b[1];
+}
+
+static tenon_status turn(tenon_call *call)
+{
+    const double *x = tenon_arg(call, 0)->data, *w = tenon_arg(call, 1)->data;
+    double *z = tenon_result(call, 0)->data;
+    for (int64_t i = 0; i < 2 * tenon_result(call, 0)->numel; i += 2)
+        multiply(x + i, w + i, 1, z + i);
+    return TENON_OK;
+}
+
+static tenon_status turn_grad(tenon_call *call)
+{
+    const double *dz = tenon_arg(call, 0)->data, *x = tenon_arg(call, 1)->data, *w = tenon_arg(call, 2)->data;
+    double *dx = tenon_result(call, 0)->data, *dw = tenon_result(call, 1)->data;
+    for (int64_t i = 0; i < 2 * tenon_result(call, 0)->numel; i += 2) {
+        multiply(dz + i, w + i, -1, dx + i);
+        multiply(dz + i, x + i, -1, dw + i);
+    }
+    return TENON_OK;
+}
+
 /* Without a batch: vmap calls it in a loop. */
 static tenon_status double_all(tenon_call *call)
 {
@@ -142,6 +201,13 @@ static tenon_status count(tenon_call *call)
 TENON_MODULE(torch_transforms, "A layer with derivatives.",
              TENON_FUNCTION("wave(x: " C ", w: " W ") -> " B, wave, "sin(x) * w"),
              TENON_FUNCTION("wave_grad(dy: " C ", x: " C ", w: " W ") -> dx: " B ", dw: f64[k]", wave_grad,
+                            "Its gradients."),
+             TENON_FUNCTION("wave_rows_grad(dy: " C ", x: " C ", w: " W ") -> dx: " B ", dw: " B, wave_rows_grad,
+                            "Its gradients, of each row."),
+             TENON_FUNCTION("blend(xs: [" C "]) -> " B, blend, "The sum of i * x."),
+             TENON_FUNCTION("blend_grad(dy: " C ", xs: [" B "]) -> [" B "] for xs", blend_grad, "Its gradients."),
+             TENON_FUNCTION("turn(x: c128[n] c, w: c128[n] c) -> c128[n]", turn, "x * w"),
+             TENON_FUNCTION("turn_grad(dz: c128[n] c, x: c128[n] c, w: c128[n] c) -> c128[n], c128[n]", turn_grad,
                             "Its gradients."),
              TENON_FUNCTION("wave_grad_grad(gx: " C ", gw: " W ", dy: " C ", x: " C ", w: " W ") -> gdy: " B ", dx: " B
                             ", dw: f64[k]",

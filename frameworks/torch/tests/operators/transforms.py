@@ -6,7 +6,13 @@ from operators import HERE, compiled_library, tenon, torch
 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
     pytest.skip("the transforms of operators need torch 2.6", allow_module_level=True)
 DERIVATIVES = {
-    "backward": {"wave": "wave_grad", "wave_grad": "wave_grad_grad", "wave_jvp": "wave_jvp_grad"},
+    "backward": {
+        "wave": "wave_grad",
+        "wave_grad": "wave_grad_grad",
+        "wave_jvp": "wave_jvp_grad",
+        "blend": "blend_grad",
+        "turn": "turn_grad",
+    },
     "forward": {"wave": "wave_jvp", "wave_grad": "wave_grad_jvp", "wave_jvp": "wave_jvp_jvp"},
 }
 
