@@ -222,6 +222,23 @@ def rust_abi3(session):
                 env={"TENON_RUST_EXTENSION": path, "TENON_RUST_LIBRARY": path})
 
 
+@nox.session(python="3.12" if "3.12" in PYTHONS else False)
+def rust_tch(session):
+    """torch's tensors as those of tch and back, with the torch that the newest tch is for."""
+    if not session.python or not output("cargo", "--version"):
+        session.skip("Python 3.12 is not installed, or no cargo that runs")
+    session.install("torch==2.13.0", "numpy", "pytest", "setuptools")
+    folder = ROOT / "rust/tests/tch"
+    if subprocess.run(["cargo", "fetch", "--quiet"], cwd=folder, stderr=subprocess.DEVNULL).returncode:
+        session.skip("the crate tch cannot be downloaded")
+    target = (BUILD / "cargo-tch").resolve()
+    # torch-sys asks the first Python on the PATH, which is the session's, for the folder of torch.
+    session.run("cargo", "build", "--quiet", "--release", "--manifest-path", str(folder / "Cargo.toml"), "--target-dir",
+                str(target), external=True, env={"PYO3_PYTHON": python_of(session), "PYO3_BUILD_EXTENSION_MODULE": "1",
+                                                 "LIBTORCH_USE_PYTORCH": "1", "CARGO_BUILD_JOBS": "2"})
+    session.run("python", "-m", "pytest", "-q", str(folder), env={"TENON_RUST_TCH": str(target / "release/librust_tch.so")})
+
+
 # ------------------------------------------------------------------------------------------------------------ projects
 
 

@@ -46,9 +46,9 @@ impl TorchTensor {
     ///
     /// # Safety
     /// `pointer` is the address of an `at::Tensor` of the torch that this process has loaded.
-    pub unsafe fn from_ptr(pointer: *mut c_void) -> Result<TorchTensor> {
+    pub unsafe fn from_ptr(pointer: *const c_void) -> Result<TorchTensor> {
         let (mut out, mut err) = (null_mut(), MaybeUninit::<sys::tenon_error>::uninit());
-        match unsafe { sys::tenon_torch_from_pointer(pointer, &mut out, err.as_mut_ptr()) } {
+        match unsafe { sys::tenon_torch_from_pointer(pointer.cast_mut(), &mut out, err.as_mut_ptr()) } {
             abi::OK => Ok(TorchTensor(out)),
             status => {
                 let message = unsafe { CStr::from_ptr((*err.as_ptr()).message.as_ptr()) };
