@@ -142,7 +142,7 @@ pub mod __private {
     pub use crate::objects::{give_object, returned_object_type};
     pub use crate::results::{Target, give_integer};
     pub use crate::shapes::shape_of;
-    pub use crate::state::state_of;
+    pub use crate::state::{StateFns, state_of};
     pub use crate::values::{Choices, choice_type, read_choice};
 
     /// Stops the compiler with a message, at the place of the caller.

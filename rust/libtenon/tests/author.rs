@@ -179,6 +179,118 @@ mod kernels {
     }
 }
 
+/// What a condition leaves out is not exported, and need not compile.
+#[tenon::module(private)]
+mod conditional {
+    #![forbid(unsafe_code)]
+
+    #[cfg(any())]
+    #[function("absent(x: f64[n] c) -> float")]
+    fn absent(x: Missing) -> f64 {
+        0.0
+    }
+
+    /// The one that is there.
+    #[cfg(all())]
+    #[function("one() -> int")]
+    fn one() -> i64 {
+        1
+    }
+
+    #[function("one() -> float")]
+    #[cfg(any())]
+    fn one() -> f64 {
+        1.0
+    }
+
+    #[cfg(any())]
+    #[class]
+    struct Absent(Missing);
+
+    #[cfg(any())]
+    impl Absent {
+        #[function("Absent()")]
+        fn new() -> Absent {
+            Absent(Missing)
+        }
+    }
+
+    #[class]
+    struct Present;
+
+    impl Present {
+        #[function("Present()")]
+        fn new() -> Present {
+            Present
+        }
+
+        #[cfg(any())]
+        #[function("Present.absent(self)")]
+        fn absent(&self) {}
+    }
+
+    #[cfg(any())]
+    #[state]
+    fn load() -> tenon::Result<Missing> {
+        Ok(Missing)
+    }
+
+    #[cfg(all(all(), not(any())))]
+    #[state]
+    fn load() -> tenon::Result<i64> {
+        Ok(3)
+    }
+
+    #[function("three() -> int")]
+    fn three(state: tenon::State<i64>) -> i64 {
+        *state
+    }
+}
+
+/// The same with the macro, in a scope where macros and names that it needs mean something else.
+#[allow(unused_macros, unused_imports, dead_code)]
+mod listed {
+    #![forbid(unsafe_code)]
+
+    macro_rules! concat {
+        ($($part:tt)*) => {
+            "one(x: f64[n] c) -> int\0"
+        };
+    }
+    use std::option::Option::{None as Some, Some as None};
+
+    fn one() -> i64 {
+        1
+    }
+
+    struct Present;
+
+    tenon::export! {
+        private mod listed;
+        #[cfg(any())]
+        /// Not there.
+        fn absent = "absent(x: f64[n] c)";
+        #[cfg(all())]
+        #[cfg(not(any()))]
+        /// There.
+        fn one = "one() -> int";
+        #[cfg(any())]
+        class Absent;
+        class Present;
+        #[cfg(any())]
+        const "LEAF = 1";
+        const "LEAF = 2";
+        #[cfg(any())]
+        state load;
+    }
+}
+
+/// The signatures of a module.
+fn signatures(module: &abi::Module) -> Vec<&'static str> {
+    let functions = unsafe { std::slice::from_raw_parts(module.functions, module.nfunctions as usize) };
+    functions.iter().map(|f| unsafe { std::ffi::CStr::from_ptr(f.signature) }.to_str().unwrap()).collect()
+}
+
 fn unset(kind: u32) -> Value {
     Value { kind, flags: abi::VALUE_UNSET, payload: Payload { integer: 0 }, reserved: 0 }
 }
@@ -362,4 +474,15 @@ fn an_object_that_keeps_an_array() {
     let made = run("Table", &[tensor(&other.view())], &mut [unset(kind::HANDLE)]).unwrap();
     let table = made.object.as_ref().unwrap().pointer;
     run("Table.write", &[object(table), tensor(&view)], &mut [unset(kind::FLOAT)]).unwrap();
+}
+
+#[test]
+fn conditions() {
+    let wanted = ["one() -> int", "class Present", "Present()", "three() -> int"];
+    assert_eq!(signatures(&conditional::TENON), wanted);
+    let mut results = [unset(kind::INT)];
+    call(&conditional::TENON, "three", &[], &mut results, &[]).unwrap();
+    assert_eq!(unsafe { results[0].payload.integer }, 3);
+    assert_eq!(signatures(&listed::TENON), ["one() -> int", "class Present", "LEAF = 2"]);
+    assert!(listed::TENON.load.is_none());
 }

@@ -14,7 +14,7 @@ use tokens::{Cursor, error, is_ident, parse, text_of};
 /// - `#[state]` before a function that returns a `Result` makes what it returns the state of the library, a `State` parameter.
 /// - `#[class]` before a struct makes it a class; `#[class(concurrent)]` one whose calls on one object run at the same time.
 ///
-/// Doc comments become the documentation in Python. `#[tenon::module(private)]` leaves out the symbol that makes the library
+/// What `#[cfg(…)]` leaves out is not exported. Doc comments become the documentation in Python. `#[tenon::module(private)]` leaves out the symbol that makes the library
 /// loadable, so that one crate can have several modules in its tests.
 #[proc_macro_attribute]
 pub fn module(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -23,6 +23,8 @@ pub fn module(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// A function or class to export.
 struct Entry {
+    /// What is in the parentheses of each `#[cfg(…)]`.
+    cfgs: Vec<TokenStream>,
     docs: Vec<Literal>,
     /// `fn path, path = "signature"`, or `class Name`.
     what: TokenStream,
@@ -31,6 +33,8 @@ struct Entry {
 
 struct Module {
     entries: Vec<Entry>,
+    /// `{[conditions] path}` for each function that makes the state.
+    states: TokenStream,
     checks: TokenStream,
 }
 
@@ -59,44 +63,59 @@ fn expand(options: TokenStream, item: TokenStream) -> Expanded<TokenStream> {
     let Some(TokenTree::Group(body)) = cursor.next() else {
         return Err(error(name.span(), "the module must have its body here: mod name { … }"));
     };
-    let mut module = Module { entries: Vec::new(), checks: TokenStream::new() };
-    let mut inside = items(&mut module, body.stream(), None)?;
-    inside.extend(module.checks);
-    inside.extend(table(&name, docs, module.entries, private));
+    let mut module = Module { entries: Vec::new(), states: TokenStream::new(), checks: TokenStream::new() };
+    let mut inside = items(&mut module, body.stream(), None, &[])?;
+    inside.extend(std::mem::take(&mut module.checks));
+    inside.extend(table(&name, docs, module, private));
     out.extend([TokenTree::Group(Group::new(Delimiter::Brace, inside))]);
     // The module may be private, but its table must be found: the symbol is inside.
     Ok(out)
 }
 
-/// `::tenon::export! { … }`.
-fn table(name: &Ident, docs: Vec<Literal>, entries: Vec<Entry>, private: bool) -> TokenStream {
-    let mut inside = TokenStream::new();
-    let push_docs = |inside: &mut TokenStream, docs: Vec<Literal>| {
-        for doc in docs {
-            inside.extend(parse(&format!("#[doc = {doc}]"), Span::call_site()));
-        }
-    };
-    push_docs(&mut inside, docs);
-    if private {
-        inside.extend(parse("private", Span::call_site()));
-    }
-    inside.extend(parse(&format!("mod {name};"), Span::call_site()));
-    for entry in entries {
-        push_docs(&mut inside, entry.docs);
-        inside.extend(entry.what);
+/// `::tenon::__table! { … }`: what `export!` makes, of functions that were compared with their signatures here.
+fn table(name: &Ident, docs: Vec<Literal>, module: Module, private: bool) -> TokenStream {
+    let visibility = if private { "private" } else { "public" };
+    let mut head = parse(&format!("{visibility} {name}"), Span::call_site());
+    head.extend([bracketed(docs.into_iter().map(TokenTree::Literal).collect())]);
+    let mut inside = parse("checked", Span::call_site());
+    inside.extend([bracketed(head), bracketed(module.states)]);
+    for entry in module.entries {
+        let mut parts = TokenStream::from(conditions(&entry.cfgs));
+        parts.extend([bracketed(entry.docs.into_iter().map(TokenTree::Literal).collect())]);
+        parts.extend(entry.what);
         for flag in entry.flags {
-            inside.extend([TokenTree::Punct(Punct::new(',', Spacing::Alone))]);
-            inside.extend(flag);
+            parts.extend([TokenTree::Punct(Punct::new(',', Spacing::Alone))]);
+            parts.extend(flag);
         }
-        inside.extend([TokenTree::Punct(Punct::new(';', Spacing::Alone))]);
+        inside.extend([TokenTree::Group(Group::new(Delimiter::Brace, parts))]);
     }
-    let mut out = parse("::tenon::export!", Span::call_site());
+    let mut out = parse("::tenon::__table!", Span::call_site());
     out.extend([TokenTree::Group(Group::new(Delimiter::Brace, inside))]);
     out
 }
 
+fn bracketed(tokens: TokenStream) -> TokenTree {
+    TokenTree::Group(Group::new(Delimiter::Bracket, tokens))
+}
+
+/// `[[unix] [feature = "fast"]]`.
+fn conditions(cfgs: &[TokenStream]) -> TokenTree {
+    bracketed(cfgs.iter().map(|cfg| bracketed(cfg.clone())).collect())
+}
+
+/// `#[cfg(unix)] #[cfg(feature = "fast")]`.
+fn cfg_attributes(cfgs: &[TokenStream]) -> TokenStream {
+    let attribute = |cfg: &TokenStream| {
+        let mut inside = parse("cfg", Span::call_site());
+        inside.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, cfg.clone()))]);
+        [TokenTree::Punct(Punct::new('#', Spacing::Alone)), bracketed(inside)]
+    };
+    cfgs.iter().flat_map(attribute).collect()
+}
+
 /// What the attributes of an item say.
 struct Attributes {
+    cfgs: Vec<TokenStream>,
     docs: Vec<Literal>,
     function: Option<(Literal, Vec<TokenStream>)>,
     class: Option<(Span, Vec<TokenStream>)>,
@@ -105,7 +124,8 @@ struct Attributes {
 
 /// Reads the attributes before an item. Those of other macros are copied to `out`.
 fn attributes(cursor: &mut Cursor, out: &mut TokenStream) -> Expanded<Attributes> {
-    let mut found = Attributes { docs: Vec::new(), function: None, class: None, state: None };
+    let mut found =
+        Attributes { cfgs: Vec::new(), docs: Vec::new(), function: None, class: None, state: None };
     while cursor.is_next_punct('#') {
         let hash = cursor.next();
         if cursor.is_next_punct('!') {
@@ -145,6 +165,11 @@ fn attributes(cursor: &mut Cursor, out: &mut TokenStream) -> Expanded<Attributes
                 inside.next();
                 if let Some(TokenTree::Literal(text)) = inside.next() {
                     found.docs.push(text);
+                }
+            }
+            "cfg" => {
+                if let Some(TokenTree::Group(condition)) = inside.next() {
+                    found.cfgs.push(condition.stream());
                 }
             }
             _ => {}
@@ -190,20 +215,26 @@ fn flags(tokens: TokenStream) -> Expanded<Vec<TokenStream>> {
     Ok(flags)
 }
 
-/// Copies items, and collects those to export. `owner` is the type of an `impl` block.
-fn items(module: &mut Module, tokens: TokenStream, owner: Option<&TokenStream>) -> Expanded<TokenStream> {
+/// Copies items, and collects those to export. `owner` is the type of an `impl` block, and `cfgs` are its conditions.
+fn items(
+    module: &mut Module,
+    tokens: TokenStream,
+    owner: Option<&TokenStream>,
+    cfgs: &[TokenStream],
+) -> Expanded<TokenStream> {
     let mut cursor = Cursor::new(tokens);
     let mut out = TokenStream::new();
     while !cursor.is_empty() {
-        let found = attributes(&mut cursor, &mut out)?;
-        if let Some((text, flags)) = found.function {
-            function(module, &mut cursor, &mut out, owner, found.docs, text, flags)?;
-        } else if let Some((span, flags)) = found.class {
-            class(module, &mut cursor, &mut out, found.docs, span, flags)?;
+        let mut found = attributes(&mut cursor, &mut out)?;
+        found.cfgs.extend_from_slice(cfgs);
+        if found.function.is_some() {
+            function(module, &mut cursor, &mut out, owner, found)?;
+        } else if found.class.is_some() {
+            class(module, &mut cursor, &mut out, found)?;
         } else if let Some(span) = found.state {
-            state(module, &mut cursor, &mut out, span)?;
+            state(module, &mut cursor, &mut out, &found.cfgs, span)?;
         } else {
-            item(module, &mut cursor, &mut out, owner)?;
+            item(module, &mut cursor, &mut out, owner, &found.cfgs)?;
         }
     }
     Ok(out)
@@ -215,6 +246,7 @@ fn item(
     cursor: &mut Cursor,
     out: &mut TokenStream,
     owner: Option<&TokenStream>,
+    cfgs: &[TokenStream],
 ) -> Expanded<()> {
     if owner.is_none() && cursor.is_next_ident("impl") {
         out.extend(cursor.next());
@@ -223,13 +255,18 @@ fn item(
         if let Some(TokenTree::Group(body)) = cursor.next() {
             let owner = owner_of(head);
             let inside = match owner {
-                Some(owner) => items(module, body.stream(), Some(&owner))?,
+                Some(owner) => items(module, body.stream(), Some(&owner), cfgs)?,
                 None => body.stream(), // of a trait
             };
             out.extend([TokenTree::Group(Group::new(Delimiter::Brace, inside))]);
         }
         return Ok(());
     }
+    copy_item(cursor, out);
+    Ok(())
+}
+
+fn copy_item(cursor: &mut Cursor, out: &mut TokenStream) {
     while let Some(token) = cursor.next() {
         let ends = match &token {
             TokenTree::Punct(punct) => punct.as_char() == ';',
@@ -241,7 +278,6 @@ fn item(
             break;
         }
     }
-    Ok(())
 }
 
 /// The type of `impl Type`; None for the implementation of a trait.
@@ -259,14 +295,8 @@ fn owner_of(head: TokenStream) -> Option<TokenStream> {
     Some(owner)
 }
 
-fn class(
-    module: &mut Module,
-    cursor: &mut Cursor,
-    out: &mut TokenStream,
-    docs: Vec<Literal>,
-    span: Span,
-    flags: Vec<TokenStream>,
-) -> Expanded<()> {
+fn class(module: &mut Module, cursor: &mut Cursor, out: &mut TokenStream, found: Attributes) -> Expanded<()> {
+    let Some((span, flags)) = found.class else { return Ok(()) };
     while let Some(token) = cursor.next() {
         let is_struct = is_ident(&token, "struct") || is_ident(&token, "enum");
         out.extend([token]);
@@ -274,15 +304,22 @@ fn class(
             let Some(TokenTree::Ident(name)) = cursor.peek() else { break };
             let mut what = parse("class", span);
             what.extend([TokenTree::Ident(name.clone())]);
-            module.entries.push(Entry { docs, what, flags });
-            return item(module, cursor, out, Some(&TokenStream::new()));
+            module.entries.push(Entry { cfgs: found.cfgs, docs: found.docs, what, flags });
+            copy_item(cursor, out);
+            return Ok(());
         }
     }
     Err(error(span, "#[class] is for a struct or an enum"))
 }
 
 /// The function that makes the state of the library.
-fn state(module: &mut Module, cursor: &mut Cursor, out: &mut TokenStream, span: Span) -> Expanded<()> {
+fn state(
+    module: &mut Module,
+    cursor: &mut Cursor,
+    out: &mut TokenStream,
+    cfgs: &[TokenStream],
+    span: Span,
+) -> Expanded<()> {
     while !cursor.is_next_ident("fn") {
         match cursor.next() {
             Some(token) => out.extend([token]),
@@ -293,10 +330,10 @@ fn state(module: &mut Module, cursor: &mut Cursor, out: &mut TokenStream, span: 
     let Some(TokenTree::Ident(name)) = cursor.peek() else {
         return Err(error(span, "expected the name of the function"));
     };
-    let mut what = parse("state", span);
-    what.extend([TokenTree::Ident(name.clone())]);
-    module.entries.push(Entry { docs: Vec::new(), what, flags: Vec::new() });
-    item(module, cursor, out, Some(&TokenStream::new()))
+    let inside = [conditions(cfgs), TokenTree::Ident(name.clone())].into_iter().collect();
+    module.states.extend([TokenTree::Group(Group::new(Delimiter::Brace, inside))]);
+    copy_item(cursor, out);
+    Ok(())
 }
 
 fn function(
@@ -304,10 +341,9 @@ fn function(
     cursor: &mut Cursor,
     out: &mut TokenStream,
     owner: Option<&TokenStream>,
-    docs: Vec<Literal>,
-    text: Literal,
-    flags: Vec<TokenStream>,
+    found: Attributes,
 ) -> Expanded<()> {
+    let Some((text, flags)) = found.function else { return Ok(()) };
     while !cursor.is_next_ident("fn") {
         match cursor.next() {
             Some(token) => out.extend([token]),
@@ -326,7 +362,7 @@ fn function(
         return Err(error(name.span(), "expected the parameters of the function"));
     };
     if !has_types {
-        check_parameters(&mut module.checks, parameters.stream(), owner);
+        check_parameters(&mut module.checks, &found.cfgs, parameters.stream(), owner);
     }
     out.extend([TokenTree::Group(parameters)]);
     let signature = text_of(&text).unwrap_or_default();
@@ -341,21 +377,22 @@ fn function(
         if !types.is_empty() {
             path.extend(parse(&format!("::<{}>", types.join(", ")), text.span()));
         }
-        check_function(&mut module.checks, &text, path.clone());
+        check_function(&mut module.checks, &found.cfgs, &text, path.clone());
         if i > 0 {
             paths.extend([TokenTree::Punct(Punct::new(',', Spacing::Alone))]);
         }
         paths.extend(path);
     }
-    let mut what = parse("@ fn", text.span()); // "@": it is compared with its signature here
+    let mut what = parse("fn", text.span());
     what.extend(paths);
     what.extend([TokenTree::Punct(Punct::new('=', Spacing::Alone)), TokenTree::Literal(text)]);
-    module.entries.push(Entry { docs, what, flags });
-    item(module, cursor, out, Some(&TokenStream::new()))
+    module.entries.push(Entry { cfgs: found.cfgs, docs: found.docs, what, flags });
+    copy_item(cursor, out);
+    Ok(())
 }
 
 /// Compares a function with its signature. The tokens have the place of the signature, so that a mistake is reported there.
-fn check_function(checks: &mut TokenStream, text: &Literal, path: TokenStream) {
+fn check_function(checks: &mut TokenStream, cfgs: &[TokenStream], text: &Literal, path: TokenStream) {
     let span = text.span().resolved_at(Span::mixed_site());
     let mut body = parse("struct Text; impl ::tenon::__private::Text for Text", span);
     let mut constant = parse("const TEXT: &'static str =", span);
@@ -370,6 +407,7 @@ fn check_function(checks: &mut TokenStream, text: &Literal, path: TokenStream) {
     argument.set_span(span);
     body.extend(parse("::tenon::__private::report", span));
     body.extend([TokenTree::Group(argument)]);
+    checks.extend(cfg_attributes(cfgs));
     checks.extend(parse("const _: () =", span));
     let mut block = Group::new(Delimiter::Brace, body);
     block.set_span(span);
@@ -378,7 +416,12 @@ fn check_function(checks: &mut TokenStream, text: &Literal, path: TokenStream) {
 }
 
 /// Asks of each parameter whether its type is supported, at its place.
-fn check_parameters(checks: &mut TokenStream, parameters: TokenStream, owner: Option<&TokenStream>) {
+fn check_parameters(
+    checks: &mut TokenStream,
+    cfgs: &[TokenStream],
+    parameters: TokenStream,
+    owner: Option<&TokenStream>,
+) {
     for parameter in tokens::split(parameters, ',') {
         let Some(type_) = tokens::after_colon(parameter) else { continue }; // self
         let Some(first) = type_.clone().into_iter().next() else { continue };
@@ -393,6 +436,7 @@ fn check_parameters(checks: &mut TokenStream, parameters: TokenStream, owner: Op
         call.extend(type_);
         call.extend([TokenTree::Punct(Punct::new('>', Spacing::Alone))]);
         call.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, TokenStream::new()))]);
+        checks.extend(cfg_attributes(cfgs));
         checks.extend(parse("const _: () =", span));
         checks.extend([TokenTree::Group(Group::new(Delimiter::Brace, call))]);
         checks.extend(parse(";", span));
