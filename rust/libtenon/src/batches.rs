@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use crate::abi::{self, Status};
@@ -207,7 +208,8 @@ impl<T: Element, const D: usize> BatchOut<'_, T, D> {
             for i in 0..count {
                 // Items of a result do not overlap, and each is visited once.
                 unsafe {
-                    let item = run.item::<T>(index, i);
+                    // An item without elements may have no address.
+                    let item = if size == 0 { NonNull::dangling().as_ptr() } else { run.item::<T>(index, i) };
                     item.write_bytes(0, size);
                     body(inputs.views(run, i), std::slice::from_raw_parts_mut(item, size));
                 }

@@ -101,11 +101,15 @@ impl Cut for str {
     }
 }
 
+/// What unwinds a function after the call has failed, so that none of its code runs any more but for its drops.
+pub(crate) struct Stop;
+
 /// Runs a body. A panic fails the call: nothing unwinds into C.
 pub(crate) fn guard(call: RawCall, body: impl FnOnce() -> Result<(), Failed>) -> Status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => abi::OK,
         Ok(Err(Failed(status))) => status,
+        Err(payload) if payload.is::<Stop>() => abi::EFAILED,
         Err(payload) => {
             let message = describe_panic(&*payload);
             drop_quietly(payload);
@@ -253,6 +257,9 @@ impl Call<'_> {
         if count == 0 {
             return Ok(());
         }
+        if i64::try_from(count).is_err() {
+            return Err(Error::overflow(format!("a parallel loop has at most 2^63 - 1 steps, not {count}")));
+        }
         let Some(parallel) = self.raw.host().parallel else {
             body(0..count);
             return Ok(());
@@ -263,7 +270,8 @@ impl Call<'_> {
         let context = Context { body: &body, panic: Mutex::new(None) };
         let run = code(&body);
         let pointer = (&raw const context).cast_mut().cast();
-        let status = unsafe { parallel(self.raw.0, count as i64, grain.max(1) as i64, run, pointer) };
+        let most = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        let status = unsafe { parallel(self.raw.0, most(count), most(grain.max(1)), run, pointer) };
         let panic = context.panic.into_inner().unwrap_or_else(|lock| lock.into_inner());
         if let Some(payload) = panic {
             std::panic::resume_unwind(payload);

@@ -1,9 +1,10 @@
 //! Functions of the caller as arguments.
 
 use std::marker::PhantomData;
+use std::panic::resume_unwind;
 
 use crate::abi::{self, Payload, Value, kind};
-use crate::call::{Failed, RawCall};
+use crate::call::{Failed, RawCall, Stop};
 use crate::check::{Form, Type};
 use crate::error::{Error, Result};
 use crate::function::{Param, Place};
@@ -11,7 +12,10 @@ use crate::signature::Kind;
 use crate::tensors::AnyTensor;
 
 /// A type that can be an argument of a callback: `f64`, `i64`, `bool`, `&str` and [`AnyTensor`].
-pub trait CallbackArgument {
+///
+/// # Safety
+/// `value` makes a value of this kind.
+pub unsafe trait CallbackArgument {
     #[doc(hidden)]
     const KIND: Kind;
     /// The same type with another lifetime.
@@ -22,7 +26,10 @@ pub trait CallbackArgument {
 }
 
 /// A type that a callback can return: `f64`, `i64`, `bool` and `()`.
-pub trait CallbackResult: Sized {
+///
+/// # Safety
+/// `of` reads a value of this kind.
+pub unsafe trait CallbackResult: Sized {
     #[doc(hidden)]
     const KIND: Kind;
     #[doc(hidden)]
@@ -30,7 +37,10 @@ pub trait CallbackResult: Sized {
 }
 
 /// The arguments of a callback, as a tuple.
-pub trait CallbackArguments {
+///
+/// # Safety
+/// `values` makes values of these kinds.
+pub unsafe trait CallbackArguments {
     #[doc(hidden)]
     const KINDS: &'static [Kind];
     #[doc(hidden)]
@@ -45,7 +55,7 @@ const fn value(kind: u32, payload: Payload) -> Value {
 
 macro_rules! number {
     ($type:ty, $kind:ident, $constant:ident, |$it:ident| $payload:expr, |$value:ident| $read:expr) => {
-        impl CallbackArgument for $type {
+        unsafe impl CallbackArgument for $type {
             const KIND: Kind = Kind::$kind;
             type At<'x> = $type;
             fn value(given: &$type) -> Value {
@@ -53,7 +63,7 @@ macro_rules! number {
                 value(kind::$constant, $payload)
             }
         }
-        impl CallbackResult for $type {
+        unsafe impl CallbackResult for $type {
             const KIND: Kind = Kind::$kind;
             fn of(value: &Value) -> $type {
                 let $value = &value.payload;
@@ -67,7 +77,7 @@ number!(f64, Float, FLOAT, |it| Payload { number: it }, |value| value.number);
 number!(i64, Int, INT, |it| Payload { integer: it }, |value| value.integer);
 number!(bool, Bool, BOOL, |it| Payload { integer: it.into() }, |value| value.integer != 0);
 
-impl CallbackArgument for &str {
+unsafe impl CallbackArgument for &str {
     const KIND: Kind = Kind::Str;
     type At<'x> = &'x str;
     fn value(given: &&str) -> Value {
@@ -78,7 +88,7 @@ impl CallbackArgument for &str {
     }
 }
 
-impl CallbackArgument for AnyTensor<'_> {
+unsafe impl CallbackArgument for AnyTensor<'_> {
     const KIND: Kind = Kind::Tensor;
     type At<'x> = AnyTensor<'x>;
     fn value(given: &AnyTensor<'_>) -> Value {
@@ -86,14 +96,14 @@ impl CallbackArgument for AnyTensor<'_> {
     }
 }
 
-impl CallbackResult for () {
+unsafe impl CallbackResult for () {
     const KIND: Kind = Kind::None;
     fn of(_: &Value) {}
 }
 
 macro_rules! arguments {
     ($($name:ident $index:tt),*) => {
-        impl<$($name: CallbackArgument),*> CallbackArguments for ($($name,)*) {
+        unsafe impl<$($name: CallbackArgument),*> CallbackArguments for ($($name,)*) {
             const KINDS: &'static [Kind] = &[$($name::KIND),*];
             type At<'x> = ($($name::At<'x>,)*);
             #[allow(unused_variables)]
@@ -137,13 +147,17 @@ pub struct Callback<'a, Args, R> {
 }
 
 impl<Args: CallbackArguments, R: CallbackResult> Callback<'_, Args, R> {
-    /// Calls it. After an error the call has failed with the caller's exception: return then.
+    /// Calls it. If it fails, the function ends here, as a panic ends one, and the caller gets the callback's exception: the memory of
+    /// the arguments may be gone. An error means that the host has no callbacks.
     pub fn call(&self, arguments: Args::At<'_>) -> Result<R> {
         let service = self.call.host().callback.ok_or_else(|| Error::failed("this host has no callbacks"))?;
         let values = Args::values(&arguments);
         let mut result = [value(kind::NONE, Payload { parts: [0.0; 2] })];
         let status = unsafe { service(self.call.0, self.index as i32, values.as_ptr(), result.as_mut_ptr()) };
-        if status == abi::OK { Ok(R::of(&result[0])) } else { Err(Error::new(status, "the callback failed")) }
+        if status != abi::OK {
+            resume_unwind(Box::new(Stop));
+        }
+        Ok(R::of(&result[0]))
     }
 }
 

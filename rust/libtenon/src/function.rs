@@ -18,6 +18,8 @@ pub struct Place {
     pub(crate) index: usize,
     /// Its position among the tensors that have the batch.
     pub(crate) batch: usize,
+    /// Another parameter, or a callback, may reach the memory that the caller has passed for a result (`out=`).
+    pub(crate) shared: bool,
 }
 
 /// A type that can be a parameter of a function.
@@ -120,6 +122,21 @@ const fn owned(s: &Signature) -> u32 {
     bits
 }
 
+/// Whether memory of the caller that a result is written to may be that of another parameter, or be seen by a callback.
+const fn shares_results(s: &Signature, types: &[Type]) -> bool {
+    let (mut i, mut shares) = (0, false);
+    while i < types.len() {
+        shares |= matches!(types[i].form, Form::Callback);
+        i += 1;
+    }
+    i = 0;
+    while i < s.nparams + s.nresults {
+        shares |= if i < s.nparams { s.params[i].alias } else { s.results[i - s.nparams].alias };
+        i += 1;
+    }
+    shares
+}
+
 /// For each argument and result, how many before it have the batch.
 const fn batches(s: &Signature) -> [usize; signature::MAX_PARAMETERS + signature::MAX_RESULTS + 1] {
     let (mut before, mut i) = ([0; signature::MAX_PARAMETERS + signature::MAX_RESULTS + 1], 0);
@@ -187,14 +204,15 @@ macro_rules! functions {
                 }
                 let nparams = const { Sig::PARSED.nparams };
                 let batches = const { batches(&Sig::PARSED) };
+                let shared = const { shares_results(&Sig::PARSED, <($($name,)*) as Params>::TYPES) };
                 let mut at = 0;
                 // Parameters after the last argument are results.
                 let mut next = |form: Form| {
                     let batch = batches[at];
                     let place = if at < nparams {
-                        Place { result: false, index: at, batch }
+                        Place { result: false, index: at, batch, shared }
                     } else {
-                        Place { result: true, index: at - nparams, batch }
+                        Place { result: true, index: at - nparams, batch, shared }
                     };
                     at += !form.is_outside() as usize;
                     place

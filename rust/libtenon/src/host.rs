@@ -46,7 +46,7 @@ use tenon_sys as sys;
 use crate::abi::{self, List, Payload, Value as RawValue, kind};
 use crate::dtype::{Complex, Dtype, Element};
 use crate::error::{Error, Result};
-use crate::tensors::AnyTensor;
+use crate::tensors::{AnyTensor, has_elements};
 
 /// Results that a function has at most.
 const MAX_RESULTS: usize = crate::signature::MAX_RESULTS;
@@ -255,7 +255,7 @@ impl<'a> Argument<'a> {
 }
 
 fn check(count: usize, shape: &[usize]) -> Result<()> {
-    if shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) == Some(count) {
+    if has_elements(shape, count) {
         return Ok(());
     }
     Err(Error::invalid(format!("the shape {shape:?} does not have {count} elements")))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::abi::{self, KeptShare};
 use crate::call::{Failed, RawCall};
@@ -11,15 +11,15 @@ use crate::check::{Form, Type};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::function::{Param, Place};
-use crate::tensors::Cells;
+use crate::tensors::{Cells, has_elements};
 
 // ----------------------------------------------------------------------------------------------------- kept memory
 
-/// Memory that Rust code may read at any time (that of every `Kept`, and of tensors of `tenon::python`), and memory that is
-/// borrowed to be written to.
+/// Memory that Rust code may read at any time (that of every `Kept`, of every `Shared` that an array of the caller shows, and of
+/// tensors of `tenon::python`), and memory that is borrowed to be written to.
 struct Ranges {
-    /// Start and number, and end.
-    readable: BTreeMap<(usize, usize), usize>,
+    /// Start and number; the end, and whether the memory never changes.
+    readable: BTreeMap<(usize, usize), (usize, bool)>,
     next: usize,
     /// The length of the longest range that there ever was.
     longest: usize,
@@ -29,15 +29,29 @@ struct Ranges {
 static RANGES: Mutex<Ranges> =
     Mutex::new(Ranges { readable: BTreeMap::new(), next: 0, longest: 0, writable: Vec::new() });
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many of the ranges never change.
+static CONSTANT: AtomicUsize = AtomicUsize::new(0);
 
 fn ranges() -> MutexGuard<'static, Ranges> {
     RANGES.lock().unwrap_or_else(|lock| lock.into_inner())
 }
 
 impl Ranges {
-    fn is_readable(&self, start: usize, end: usize) -> bool {
+    /// Whether some of the memory may be read; if `constant`, only memory that never changes counts.
+    fn is_readable(&self, start: usize, end: usize, constant: bool) -> bool {
         let first = start.saturating_sub(self.longest);
-        start < end && self.readable.range((first, 0)..(end, 0)).any(|(_, last)| *last > start)
+        let counts = |(last, is_constant): &(usize, bool)| *last > start && (*is_constant || !constant);
+        start < end && self.readable.range((first, 0)..(end, 0)).any(|(_, range)| counts(range))
+    }
+
+    fn insert(&mut self, start: usize, end: usize, constant: bool) -> Reading {
+        let key = (start, self.next);
+        self.next += 1;
+        self.longest = self.longest.max(end - start);
+        self.readable.insert(key, (end, constant));
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        CONSTANT.fetch_add(constant.into(), Ordering::Relaxed);
+        Reading { key, constant }
     }
 
     fn is_writable(&self, start: usize, end: usize) -> bool {
@@ -46,7 +60,10 @@ impl Ranges {
 }
 
 /// Memory that may be read until this is dropped.
-pub(crate) struct Reading((usize, usize));
+pub(crate) struct Reading {
+    key: (usize, usize),
+    constant: bool,
+}
 
 impl Reading {
     /// None if the memory is borrowed to be written to.
@@ -56,19 +73,21 @@ impl Reading {
         if ranges.is_writable(start, end) {
             return None;
         }
-        let key = (start, ranges.next);
-        ranges.next += 1;
-        ranges.longest = ranges.longest.max(end - start);
-        ranges.readable.insert(key, end);
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        Some(Reading(key))
+        Some(ranges.insert(start, end, false))
+    }
+
+    /// Of memory that is only reached through shared references.
+    fn of_constant<T>(elements: &[T]) -> Reading {
+        let range = elements.as_ptr_range();
+        ranges().insert(range.start as usize, range.end as usize, true)
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        ranges().readable.remove(&self.0);
+        ranges().readable.remove(&self.key);
         COUNT.fetch_sub(1, Ordering::Relaxed);
+        CONSTANT.fetch_sub(self.constant.into(), Ordering::Relaxed);
     }
 }
 
@@ -81,7 +100,7 @@ impl Writing {
     /// None if Rust code may read the memory.
     pub(crate) fn begin(start: usize, end: usize) -> Option<Writing> {
         let mut ranges = ranges();
-        if ranges.is_readable(start, end) {
+        if ranges.is_readable(start, end, false) {
             return None;
         }
         ranges.writable.push((start, end));
@@ -127,14 +146,24 @@ pub(crate) fn refuse_overlap(call: RawCall, place: Place, view: &abi::View) -> R
     if COUNT.load(Ordering::Relaxed) == 0 {
         return Ok(());
     }
-    refuse_kept(call, place, view)
+    refuse_kept(call, place, view, false)
+}
+
+/// Refuses memory of a `Shared`, whose elements are references, if it is written to at all. The caller's arrays show it read-only,
+/// but not every framework knows that.
+#[inline(always)]
+pub(crate) fn refuse_constant(call: RawCall, place: Place, view: &abi::View) -> Result<(), Failed> {
+    if CONSTANT.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    refuse_kept(call, place, view, true)
 }
 
 #[cold]
-fn refuse_kept(call: RawCall, place: Place, view: &abi::View) -> Result<(), Failed> {
+fn refuse_kept(call: RawCall, place: Place, view: &abi::View, constant: bool) -> Result<(), Failed> {
     let (start, end) = extent(view);
     let ranges = ranges();
-    if !ranges.is_readable(start, end) && !ranges.is_writable(start, end) {
+    if !ranges.is_readable(start, end, constant) && (constant || !ranges.is_writable(start, end)) {
         return Ok(());
     }
     drop(ranges);
@@ -241,7 +270,8 @@ unsafe impl<T: Element, const D: usize> Param for Kept<T, D> {
 // ---------------------------------------------------------------------------------------------------- shared memory
 
 /// Elements that never change, with several owners: this library, and arrays of the caller. Return a reference to it as an
-/// `of(self)` result, without a copy.
+/// `of(self)` result, without a copy. The array is read-only; a framework that does not know read-only arrays can pass it on as one
+/// that is not, and then a function of this library that would write to it refuses it with a ValueError.
 ///
 /// ```
 /// #[tenon::module(private)]
@@ -260,14 +290,26 @@ unsafe impl<T: Element, const D: usize> Param for Kept<T, D> {
 /// }
 /// ```
 pub struct Shared<T, const D: usize = 1> {
-    pub(crate) elements: Arc<Vec<T>>,
-    pub(crate) shape: [usize; D],
+    block: Arc<Block<T>>,
+    shape: [usize; D],
+}
+
+struct Block<T> {
+    /// Since an array of the caller shows the elements.
+    shown: OnceLock<Reading>,
+    elements: Vec<T>,
+}
+
+impl<T> Block<T> {
+    fn new(elements: Vec<T>) -> Arc<Block<T>> {
+        Arc::new(Block { shown: OnceLock::new(), elements })
+    }
 }
 
 impl<T: Element> From<Vec<T>> for Shared<T, 1> {
     fn from(elements: Vec<T>) -> Shared<T, 1> {
         let shape = [elements.len()];
-        Shared { elements: Arc::new(elements), shape }
+        Shared { block: Block::new(elements), shape }
     }
 }
 
@@ -277,13 +319,18 @@ impl<T: Element, const D: usize> Shared<T, D> {
     /// # Panics
     /// If the shape has another number of elements.
     pub fn new(elements: Vec<T>, shape: [usize; D]) -> Shared<T, D> {
-        assert_eq!(
-            shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)),
-            Some(elements.len()),
+        assert!(
+            has_elements(&shape, elements.len()),
             "the shape {shape:?} does not have {} elements",
             elements.len()
         );
-        Shared { elements: Arc::new(elements), shape }
+        Shared { block: Block::new(elements), shape }
+    }
+
+    /// What an array of the caller that shows the elements keeps.
+    pub(crate) fn show(&self) -> Pin {
+        self.block.shown.get_or_init(|| Reading::of_constant(&self.block.elements));
+        self.block.clone()
     }
 
     /// The sizes of the dimensions.
@@ -295,13 +342,13 @@ impl<T: Element, const D: usize> Shared<T, D> {
 impl<T, const D: usize> std::ops::Deref for Shared<T, D> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        &self.elements
+        &self.block.elements
     }
 }
 
 impl<T, const D: usize> Clone for Shared<T, D> {
     fn clone(&self) -> Self {
-        Shared { elements: self.elements.clone(), shape: self.shape }
+        Shared { block: self.block.clone(), shape: self.shape }
     }
 }
 

@@ -71,13 +71,14 @@
 //!   crate checks. References to tensors with `alias`, `inplace` or `unaligned` do not compile: take [`Cells`].
 //! - An object that is passed twice to a function that changes one of the two is refused.
 //! - [`Kept`] memory is copied out; a tensor of bools has elements of the type [`Bool`]; an [`Out`] that is not filled fails the call.
-//! - A function that has a [`Callback`] takes tensors as [`Cells`], because the callback may change them.
+//! - Memory of a [`Shared`] that an array of the caller shows is written to by no function of the library.
+//! - A function that has a [`Callback`] takes tensors as [`Cells`], because the callback may change them. It ends if the callback fails.
 //! - A panic fails the call with a RuntimeError, also one in `Drop` or in the `Display` of an error. With `panic = "abort"` in the
 //!   profile it ends the process, as it does everywhere: leave that out.
 //!
 //! As with rust-numpy, what other threads of Python do is outside of this: while a function runs without the interpreter lock (large
-//! arguments, or the flag `release_lock`), Python code on another thread can write to an array whose elements are `&[T]` here.
-//! Take [`Cells`] if that must not matter.
+//! arguments, or the flag `release_lock`), Python code on another thread can write to an array whose elements are `&[T]` here, or
+//! pass it to another function that writes to it. Take [`Cells`] if that must not matter.
 
 #![warn(missing_docs)]
 #![allow(clippy::missing_safety_doc)]

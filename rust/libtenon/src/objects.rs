@@ -1,8 +1,10 @@
 //! Classes: objects of the library.
 
+use std::any::TypeId;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
+use crate::abi;
 use crate::call::{Failed, RawCall, drop_quietly};
 use crate::check::{Form, Type};
 use crate::error::Result;
@@ -25,10 +27,11 @@ pub unsafe trait Class: Send + Sized + 'static {
     const CONCURRENT: bool;
 }
 
-/// An object as the host has it. `pins` come first, so that they are found without the type of the value.
+/// An object as the host has it. What comes before the value is found without its type.
 #[repr(C)]
 pub(crate) struct Object<C> {
     pins: Mutex<Vec<Pin>>,
+    id: TypeId,
     value: C,
 }
 
@@ -40,8 +43,23 @@ const fn object_type<C: Class>(form: Form, before: &'static str) -> Type {
     it
 }
 
-unsafe fn object_of(call: RawCall, place: Place) -> *mut c_void {
-    unsafe { (*call.arg(place.index)).payload.handle.object }
+/// The object of an argument. The host knows classes by their names; another module of the crate may have one of the same name.
+#[inline(always)]
+unsafe fn object_of<C: Class>(call: RawCall, place: Place) -> Result<*mut Object<C>, Failed> {
+    let object = unsafe { (*call.arg(place.index)).payload.handle.object.cast::<Object<C>>() };
+    if unsafe { (*object).id } == TypeId::of::<C>() {
+        Ok(object)
+    } else {
+        Err(refuse_type(call, place, C::NAME))
+    }
+}
+
+#[cold]
+fn refuse_type(call: RawCall, place: Place, name: &str) -> Failed {
+    let what = call.describe(place);
+    let message =
+        format!("{what} is an object of another Rust type than the function takes, also called {name}");
+    call.fail(abi::EDTYPE, &message)
 }
 
 unsafe impl<C: Class> Param for &C {
@@ -51,7 +69,7 @@ unsafe impl<C: Class> Param for &C {
     #[inline(always)]
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<&'x C, Failed> {
         // The host runs the calls on an object one after the other, unless the class is Sync.
-        unsafe { Ok(&(*object_of(call, place).cast::<Object<C>>()).value) }
+        unsafe { Ok(&(*object_of::<C>(call, place)?).value) }
     }
 }
 
@@ -62,7 +80,7 @@ unsafe impl<C: Class> Param for &mut C {
     #[inline(always)]
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<&'x mut C, Failed> {
         // As above, and the same object is not another argument of this call.
-        unsafe { Ok(&mut (*object_of(call, place).cast::<Object<C>>()).value) }
+        unsafe { Ok(&mut (*object_of::<C>(call, place)?).value) }
     }
 }
 
@@ -77,7 +95,8 @@ pub unsafe fn give_object<C: Class>(value: C, call: RawCall, target: Target) -> 
         drop_quietly(unsafe { Box::from_raw(object.cast::<Object<C>>()) });
     }
     let service = call.need(call.host().result_handle, "objects")?;
-    let object = Box::into_raw(Box::new(Object { pins: Mutex::new(Vec::new()), value }));
+    let object =
+        Box::into_raw(Box::new(Object { pins: Mutex::new(Vec::new()), id: TypeId::of::<C>(), value }));
     let status = unsafe { service(call.0, target.index() as i32, object.cast(), destroy::<C>) };
     if status != 0 {
         drop_quietly(unsafe { Box::from_raw(object) }); // the host has not taken it

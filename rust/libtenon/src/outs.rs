@@ -57,7 +57,7 @@ pub struct Out<'a, T> {
 impl<'a, T: Element> Out<'a, T> {
     #[inline(always)]
     unsafe fn new(call: RawCall, place: Place, view: &'a abi::View, written: &'a Written) -> Out<'a, T> {
-        written.length.set(view.numel as usize);
+        written.begin(view.numel as usize);
         let shape = match view.ndim {
             0 => &[][..],
             n => unsafe { std::slice::from_raw_parts(view.shape.cast_const(), n as usize) },
@@ -159,8 +159,13 @@ impl<'a, T: Element> Out<'a, T> {
     /// Fills the result with zeros, and gives its elements.
     ///
     /// # Panics
-    /// If the caller passed `out=` with memory that an object of this library keeps.
+    /// If the caller passed `out=` with memory that an object of this library keeps. If an argument is `alias` or a callable: then
+    /// other parameters, or the callback, may reach that memory.
     pub fn zeroed(self) -> &'a mut [T] {
+        assert!(
+            !self.place.shared,
+            "a result of a function with a callback or an 'alias' argument has no references; use push or fill"
+        );
         if kept::refuse_overlap(self.call, self.place, unsafe { &*self.view }).is_err() {
             panic!("the memory of the result is kept by an object"); // the call has failed with a message of its own
         }
@@ -192,7 +197,11 @@ unsafe impl<T: Element> Param for Out<'_, T> {
     type At<'x> = Out<'x, T>;
     #[inline(always)]
     unsafe fn read<'x>(call: RawCall, place: Place, slot: &'x Written) -> Result<Out<'x, T>, Failed> {
-        unsafe { Ok(Out::new(call, place, &*(*call.value(place)).payload.view, slot)) }
+        unsafe {
+            let view = &*(*call.value(place)).payload.view;
+            kept::refuse_constant(call, place, view)?;
+            Ok(Out::new(call, place, view, slot))
+        }
     }
     #[inline(always)]
     unsafe fn finish(call: RawCall, place: Place, slot: &Written) -> Result<(), Failed> {
@@ -236,7 +245,8 @@ impl<'a, T: Element, const D: usize> Open<'a, T, D> {
             return Ok(unsafe { Out::new(self.call, self.place, view, self.written) });
         }
         let view = alloc(self.call, self.call.host().result_alloc, self.place.index, T::DTYPE, &shape)?;
-        Ok(unsafe { Out::new(self.call, self.place, view, self.written) })
+        let place = Place { shared: false, ..self.place }; // nobody else knows the memory
+        Ok(unsafe { Out::new(self.call, place, view, self.written) })
     }
 }
 
@@ -250,6 +260,9 @@ fn alloc<'a>(
 ) -> Result<&'a abi::View> {
     let service = service.ok_or_else(|| Error::failed("this host has no results of unknown size"))?;
     let mut sizes = [0i64; 64];
+    if shape.len() > sizes.len() {
+        return Err(Error::overflow(format!("a result has at most 64 dimensions, not {}", shape.len())));
+    }
     for (size, given) in sizes.iter_mut().zip(shape) {
         *size = i64::try_from(*given).map_err(|_| Error::overflow("the result is too large"))?;
     }
@@ -274,7 +287,14 @@ unsafe impl<T: Element, const D: usize> Param for Open<'_, T, D> {
         Ok(Open { call, place, written: slot, life: PhantomData })
     }
     unsafe fn finish(call: RawCall, place: Place, slot: &Written) -> Result<(), Failed> {
-        unsafe { finish(call, place, slot) }
+        unsafe {
+            let result = &*call.result(place.index);
+            // The shape function may have allocated it, and the function not.
+            if result.flags & abi::VALUE_UNSET == 0 && !result.payload.view.is_null() {
+                slot.begin((*result.payload.view).numel as usize);
+            }
+            finish(call, place, slot)
+        }
     }
 }
 

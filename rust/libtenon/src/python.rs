@@ -41,7 +41,7 @@ use crate::abi;
 use crate::dtype::{Device, Dtype, Element};
 use crate::error::Error;
 use crate::kept::{self, Reading};
-use crate::tensors::{Cells, View, ViewMut};
+use crate::tensors::{Cells, View, ViewMut, has_elements};
 
 mod overlaps;
 
@@ -327,7 +327,7 @@ impl Framework {
 }
 
 fn sizes_of<const D: usize>(count: usize, shape: [usize; D]) -> Result<[i64; D], Error> {
-    if shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) == Some(count) {
+    if has_elements(&shape, count) {
         return Ok(shape.map(|size| size as i64));
     }
     Err(Error::invalid(format!("the shape {shape:?} does not have {count} elements")))

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, status_of};
 use crate::kept::{Kept, Shared, pin_kept};
 use crate::objects;
 use crate::outs::alloc_result;
-use crate::tensors::{View, data_of};
+use crate::tensors::{View, data_of, has_elements};
 
 /// A result of the call.
 #[doc(hidden)]
@@ -324,8 +324,7 @@ pub struct Owned<T, const D: usize> {
 impl<T: Element, const D: usize> Owned<T, D> {
     /// Elements in C order with this shape.
     pub fn new(elements: Vec<T>, shape: [usize; D]) -> Result<Owned<T, D>> {
-        let count = shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
-        if count != Some(elements.len()) {
+        if !has_elements(&shape, elements.len()) {
             let message = format!("the shape {shape:?} does not have {} elements", elements.len());
             return Err(Error::failed(message));
         }
@@ -346,15 +345,10 @@ unsafe impl<T: Element, const D: usize> ResultValue for &Shared<T, D> {
     type At<'x> = &'x Shared<T, D>;
     unsafe fn give<'x>(value: &'x Shared<T, D>, call: RawCall, target: Target) -> Result<(), Failed> {
         unsafe {
-            objects::pin(call, value.elements.clone());
-            let data = value.elements.as_ptr().cast_mut().cast();
-            give_memory(
-                call,
-                target.index,
-                Block { data, owner: std::ptr::null_mut(), release: None },
-                value.shape,
-                None,
-            )
+            objects::pin(call, value.show());
+            let data = value.as_ptr().cast_mut().cast();
+            let block = Block { data, owner: std::ptr::null_mut(), release: None };
+            give_memory(call, target.index, block, value.shape(), None)
         }
     }
 }

@@ -35,6 +35,12 @@ unsafe fn sizes<const D: usize>(view: &abi::View) -> ([usize; D], [isize; D]) {
     (shape, strides)
 }
 
+/// Whether a shape has this many elements, and no size that hosts cannot express.
+pub(crate) fn has_elements(shape: &[usize], count: usize) -> bool {
+    let product = shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+    product == Some(count) && shape.iter().all(|size| i64::try_from(*size).is_ok())
+}
+
 /// The distances between neighbours in C order.
 #[cfg(feature = "pyo3")]
 #[inline(always)]
@@ -538,6 +544,7 @@ unsafe impl<T: Element, const D: usize> Param for CellsMut<'_, T, D> {
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<CellsMut<'x, T, D>, Failed> {
         unsafe {
             let view = view_of(call, place);
+            kept::refuse_constant(call, place, view)?;
             if place.result && !shares_memory(call, view) {
                 data_of::<T>(view).write_bytes(0, view.numel as usize);
             }
@@ -557,9 +564,7 @@ unsafe fn shares_memory(call: RawCall, result: &abi::View) -> bool {
     (0..it.nargs as usize).any(|index| unsafe {
         match (*call.arg(index)).kind {
             abi::kind::TENSOR => overlaps(&*(*call.arg(index)).payload.view),
-            abi::kind::TENSORS => {
-                list_of(call, Place { result: false, index, batch: 0 }).iter().any(overlaps)
-            }
+            abi::kind::TENSORS => list_of(&*call.arg(index)).iter().any(overlaps),
             _ => false,
         }
     })
@@ -691,8 +696,8 @@ pub struct List<'a, T, const D: usize> {
     life: PhantomData<&'a [T]>,
 }
 
-unsafe fn list_of<'x>(call: RawCall, place: Place) -> &'x [abi::View] {
-    let list = unsafe { (*call.value(place)).payload.list };
+unsafe fn list_of<'x>(value: &abi::Value) -> &'x [abi::View] {
+    let list = unsafe { value.payload.list };
     if list.length == 0 || list.data.is_null() {
         return &[];
     }
@@ -726,7 +731,7 @@ unsafe impl<T: Element, const D: usize> Param for List<'_, T, D> {
     type Slot = ();
     type At<'x> = List<'x, T, D>;
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<List<'x, T, D>, Failed> {
-        Ok(List { items: unsafe { list_of(call, place) }, life: PhantomData })
+        Ok(List { items: unsafe { list_of(&*call.value(place)) }, life: PhantomData })
     }
 }
 
@@ -763,7 +768,7 @@ unsafe impl<T: Element, const D: usize> Param for ListMut<'_, T, D> {
     type Slot = ();
     type At<'x> = ListMut<'x, T, D>;
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<ListMut<'x, T, D>, Failed> {
-        let items = unsafe { list_of(call, place) };
+        let items = unsafe { list_of(&*call.value(place)) };
         for view in items {
             kept::refuse_overlap(call, place, view)?;
         }
@@ -807,7 +812,7 @@ unsafe impl<T: Element> Param for OutList<'_, T> {
     type Slot = ();
     type At<'x> = OutList<'x, T>;
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<OutList<'x, T>, Failed> {
-        let items = unsafe { list_of(call, place) };
+        let items = unsafe { list_of(&*call.value(place)) };
         for view in items {
             kept::refuse_overlap(call, place, view)?;
             unsafe { data_of::<T>(view).write_bytes(0, view.numel as usize) };

@@ -2,7 +2,7 @@
 
 mod host;
 
-use host::{Array, call, float, int, object, tensor};
+use host::{Array, call, float, int, object, tensor, value};
 use tenon::Element;
 use tenon::abi::{self, Payload, Value, kind};
 
@@ -10,7 +10,8 @@ use tenon::abi::{self, Payload, Value, kind};
 mod kernels {
     #![forbid(unsafe_code)]
     use tenon::{
-        Batch, BatchOut, Bool, Call, Cells, CellsMut, Error, Kept, Open, Out, Result, Shared, State, View,
+        Batch, BatchOut, Bool, Call, Callback, Cells, CellsMut, Error, Kept, Open, Out, Result, Shapes,
+        Shared, State, View,
     };
 
     #[function("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]")]
@@ -104,6 +105,58 @@ mod kernels {
         Ok(())
     }
 
+    #[function("ask(f: callable('() -> float'), x: f64[n] rw) -> float")]
+    fn ask(f: Callback<(), f64>, x: CellsMut<f64, 1>) -> f64 {
+        let answer = f.call(()).unwrap_or(1.0);
+        x.set([0], 8.0); // the callback may have freed the memory
+        answer
+    }
+
+    #[function("zeroed(x: f64[n] alias) -> f64[n]")]
+    fn zeroed(x: Cells<f64, 1>, z: Out<f64>) {
+        let z = z.zeroed();
+        z[0] = x.at([0]) + 1.0; // the caller may have passed out=x
+    }
+
+    #[function("unallocated(n: int) -> f64[?]", shape = three)]
+    fn unallocated(_n: i64, z: Open<f64, 1>) {
+        drop(z);
+    }
+
+    fn three(_: Shapes) -> Result<Vec<Vec<usize>>> {
+        Ok(vec![vec![3]])
+    }
+
+    #[function("deep(n: int) -> f64[?]", shape = hundred_dimensions)]
+    fn deep(_n: i64, z: Open<f64, 1>) {
+        drop(z);
+    }
+
+    fn hundred_dimensions(_: Shapes) -> Result<Vec<Vec<usize>>> {
+        Ok(vec![vec![1; 100]])
+    }
+
+    #[function("rows(t: handle('Other')) -> int")]
+    fn rows(t: &super::others::Other) -> usize {
+        t.0.len()
+    }
+
+    /// Not the class that `rows` takes.
+    #[class]
+    struct Other(i64);
+
+    impl Other {
+        #[function("Other(n: int)")]
+        fn new(n: i64) -> Other {
+            Other(n)
+        }
+
+        #[function("Other.n(self) -> int")]
+        fn n(&self) -> i64 {
+            self.0
+        }
+    }
+
     #[class]
     struct Table {
         rows: Kept<f64>,
@@ -126,6 +179,25 @@ mod kernels {
         #[function("Table.sums(self) -> f64[?] of(self)")]
         fn sums(&self) -> &Shared<f64> {
             &self.sums
+        }
+
+        #[function("Table.add(self, x: f64[n] c rw) -> float")]
+        fn add(&self, x: &mut [f64]) -> f64 {
+            let sums = &self.sums[..];
+            x[0] += 1.0;
+            sums[0]
+        }
+
+        #[function("Table.set(self, x: f64[n] rw alias) -> float")]
+        fn set(&self, x: CellsMut<f64, 1>) -> f64 {
+            let sums = &self.sums[..];
+            x.set([0], 1.0);
+            sums[0]
+        }
+
+        #[function("Table.twice(self) -> f64[1]")]
+        fn twice(&self, mut z: Out<f64>) {
+            z.write_all(self.sums.iter().map(|sum| 2.0 * sum));
         }
 
         #[function("Table.rows(self) -> f64[?] of(self)")]
@@ -177,6 +249,17 @@ mod kernels {
     fn explode() {
         std::panic::panic_any(Bomb)
     }
+}
+
+mod others {
+    #![forbid(unsafe_code)]
+
+    #[tenon::module(private)]
+    pub mod kernels {
+        #[class]
+        pub struct Other(pub Vec<i64>);
+    }
+    pub use kernels::Other;
 }
 
 /// What a condition leaves out is not exported, and need not compile.
@@ -485,4 +568,79 @@ fn conditions() {
     assert_eq!(unsafe { results[0].payload.integer }, 3);
     assert_eq!(signatures(&listed::TENON), ["one() -> int", "class Present", "LEAF = 2"]);
     assert!(listed::TENON.load.is_none());
+}
+
+#[test]
+fn memory_of_an_object_that_the_caller_passes_as_writable() {
+    let mut rows = Array::new(&[9f64, 1.0], &[2]);
+    let made = run("Table", &[tensor(&rows.view())], &mut [unset(kind::HANDLE)]).unwrap();
+    let table = made.object.as_ref().unwrap().pointer;
+    let shown = run("Table.sums", &[object(table)], &mut [unset(kind::TENSOR)]).unwrap();
+    // A framework that does not know read-only arrays passes it on.
+    let mut view = *Array::new(&[0f64], &[1]).view();
+    let (mut shape, mut strides) = ([1], [1]);
+    view.data = shown.memory[0].0;
+    (view.shape, view.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
+    for name in ["Table.add", "Table.set"] {
+        let args = [object(table), tensor(&view)];
+        let error = run(name, &args, &mut [unset(kind::FLOAT)]).err().unwrap();
+        assert_eq!(error.0, abi::EOVERLAP);
+        assert!(error.1.contains("argument 'x' shares memory with an array that an object"), "{}", error.1);
+    }
+    let error = run("Table.twice", &[object(table)], &mut [tensor(&view)]).err().unwrap();
+    assert!(error.1.contains("result 0 shares memory with"), "{}", error.1);
+    // Cells may still be those of memory that is kept.
+    let mut results = [unset(kind::FLOAT)];
+    run("Table.set", &[object(table), tensor(&rows.view())], &mut results).unwrap();
+    assert_eq!((rows.elements[0], unsafe { results[0].payload.number }), (1.0, 10.0));
+    run("Table.twice", &[object(table)], &mut [tensor(&Array::new(&[0f64], &[1]).view())]).unwrap();
+}
+
+#[test]
+fn two_classes_with_one_name() {
+    let made = run("Other", &[int(5)], &mut [unset(kind::HANDLE)]).unwrap();
+    let other = made.object.as_ref().unwrap().pointer;
+    let error = run("rows", &[object(other)], &mut [unset(kind::INT)]).err().unwrap();
+    let message = "argument 't' is an object of another Rust type than the function takes, also called Other";
+    assert_eq!(error, (abi::EDTYPE, message.to_owned()));
+    run("Other.n", &[object(other)], &mut [unset(kind::INT)]).unwrap();
+}
+
+#[test]
+fn a_callback_that_fails_ends_the_function() {
+    let mut x = Array::new(&[1f64], &[1]);
+    let f = value(kind::CALLABLE, Payload { integer: 0 });
+    let error = run("ask", &[f, tensor(&x.view())], &mut [unset(kind::FLOAT)]).err().unwrap();
+    assert_eq!((error.1.as_str(), x.elements[0]), ("the callback raised an exception", 1.0));
+}
+
+#[test]
+fn a_result_that_is_an_argument_too() {
+    let mut x = Array::new(&[1f64], &[1]);
+    let view = x.view();
+    let error = run("zeroed", &[tensor(&view)], &mut [tensor(&view)]).err().unwrap();
+    assert!(error.1.contains("has no references"), "{}", error.1);
+}
+
+#[test]
+fn results_of_shape_functions() {
+    let error = run("unallocated", &[int(1)], &mut [unset(kind::TENSOR)]).err().unwrap();
+    assert_eq!(error.1, "its code wrote only 0 of the 3 elements of result 0");
+    let error = run("deep", &[int(1)], &mut [unset(kind::TENSOR)]).err().unwrap();
+    assert_eq!(error.1, "a result has at most 64 dimensions, not 100");
+}
+
+#[test]
+fn items_without_an_address() {
+    let (mut x, mut w, mut z) =
+        (Array::<f64>::new(&[], &[2, 0]), Array::new(&[1.0, 2.0], &[2]), Array::<f64>::new(&[], &[2, 0]));
+    let (mut x, w, mut z) = (x.view(), w.view(), z.view());
+    (x.data, z.data) = (std::ptr::null_mut(), std::ptr::null_mut());
+    run("scaled", &[tensor(&x), tensor(&w)], &mut [tensor(&z)]).unwrap();
+}
+
+#[test]
+fn sizes_that_no_host_can_express() {
+    assert!(tenon::Owned::<f64, 2>::new(Vec::new(), [0, usize::MAX]).is_err());
+    assert!(std::panic::catch_unwind(|| tenon::Shared::<f64, 2>::new(Vec::new(), [usize::MAX, 0])).is_err());
 }

@@ -73,6 +73,19 @@ def test_mutable_memory_that_an_object_keeps(kernels):
     assert kernels.Table(numpy.zeros((1, 1), "float32")).add(x[0]) == 0
 
 
+def test_shown_memory_as_writable(kernels):
+    torch = pytest.importorskip("torch")
+    table = kernels.Table(rows())
+    sums = torch.from_dlpack(table.sums())  # torch has no read-only tensors
+    for call in (lambda: table.add(sums), lambda: kernels.increment(sums[1:])):
+        with pytest.raises(ValueError, match="argument 'x' shares memory with an array that an object of this library keeps"):
+            call()
+    assert table.sums().tolist() == [3, 12]
+    del table, sums
+    gc.collect()
+    kernels.increment(torch.zeros(2))
+
+
 def test_one_object_twice(kernels):
     a, b = kernels.Table(rows()), kernels.Table(rows())
     assert a.merge(b) == 1 and b.merge(a) == 2

@@ -119,7 +119,7 @@ unsafe extern "C" fn result_alloc(
     ndim: i32,
     shape: *const i64,
 ) -> *const View {
-    assert_eq!(dtype, f64::DTYPE);
+    assert!(dtype == f64::DTYPE || dtype.bits == 0); // a shape function leaves it to the signature
     let shape = unsafe { std::slice::from_raw_parts(shape, ndim as usize) };
     let count: i64 = shape.iter().product();
     let mut array = Array::new(&vec![f64::NAN; count as usize], shape);
@@ -127,7 +127,9 @@ unsafe extern "C" fn result_alloc(
     let pointer = view.as_ptr();
     unsafe {
         state(call).made.push((array, view));
-        (*(*call).results.add(index as usize)).payload.view = pointer;
+        let result = &mut *(*call).results.add(index as usize);
+        result.payload.view = pointer;
+        result.flags &= !abi::VALUE_UNSET;
     }
     pointer
 }
@@ -247,6 +249,12 @@ unsafe extern "C" fn for_each(
     worst
 }
 
+/// A callback that fails.
+unsafe extern "C" fn callback(call: *mut Call, _: i32, _: *const Value, _: *mut Value) -> Status {
+    let text = "the callback raised an exception";
+    unsafe { fail(call, abi::EFAILED, text.as_ptr().cast(), text.len()) }
+}
+
 static HOST: Host = Host {
     size: size_of::<Host>() as u32,
     minor: 0,
@@ -265,7 +273,7 @@ static HOST: Host = Host {
     result_list: None,
     parallel: Some(parallel),
     result_push: None,
-    callback: None,
+    callback: Some(callback),
     for_each: Some(for_each),
 };
 
@@ -309,6 +317,12 @@ pub fn call(
         reserved: 0,
         host_private: (&raw mut state).cast(),
     };
+    if let Some(shape) = function.shape {
+        let status = unsafe { shape(&mut call) };
+        if status != abi::OK {
+            return Err(state.failure.take().unwrap_or((status, String::new())));
+        }
+    }
     if let Some(load) = module.load {
         assert_eq!(unsafe { load(&mut call, &mut shared) }, abi::OK);
         call.state = shared;
