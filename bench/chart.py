@@ -99,6 +99,8 @@ def draw(results, question):
         made += elements
     name, title, unit, _ = question
     note = "nanoseconds, logarithmic; less is better" if unit else "logarithmic; less is better"
+    if name == "gpu":
+        note = f"{tables.measured_with(results)}; {note}"
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 16:g}" role="img" aria-label="{html.escape(title)}">
 <title>{html.escape(title)}</title>
 {STYLE}

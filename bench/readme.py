@@ -48,7 +48,11 @@ def machine(results):
 FILES = ("README.md", "docs/comparison.md", "docs/frameworks/cupy.md", "docs/frameworks/elixir.md", "docs/frameworks/jax.md",
          "docs/frameworks/numpy.md", "docs/frameworks/tensorflow.md", "docs/frameworks/torch.md", "docs/index.md",
          "docs/performance.md")
-BLOCKS = {"layers": tables.layers, "borrows": borrows, "machine": machine}
+def gpu(_):
+    return tables.measured_with(files.results(report.GPU))
+
+
+BLOCKS = {"layers": tables.layers, "borrows": borrows, "machine": machine, "gpu": gpu}
 
 
 def text_of(name, results):

@@ -114,16 +114,20 @@ Measured by `make bench` {sources.words(results)}.{rough}
     if results["problems"]:
         parts.append(f"## Not measured\n{left_out(results)}\n")
     if GPU.exists() and not tables.on_gpu(results):
-        parts.append(gpu_section())
+        parts.append(gpu_section(tables.versions(results)))
     return "\n".join(parts)
 
 
-def gpu_section():
+def gpu_section(current):
+    """The figures of bench/results/gpu.json; `current`: the versions of all others."""
     try:
         results = files.results(GPU)
     except files.Unusable as problem:
         return f"## On a GPU\n{problem}\n"
-    parts = ["## On a GPU", f"Measured on another machine, in a run {sources.words(results)}:", machine(results), ""]
+    older = "" if tables.versions(results) == current else (
+        f" They are not of Tenon {' and '.join(current)}, as the other figures of this page are.")
+    parts = ["## On a GPU", f"These figures were measured with {tables.measured_with(results)}.{older}\n",
+             f"The machine, in a run {sources.words(results)}:", machine(results), ""]
     for title, text in tables.on_gpu(results):
         parts += [f"### {title}", text, ""]
     return "\n".join(parts + (["Not measured on that machine:", left_out(results), ""] if results["problems"] else []))

@@ -109,6 +109,18 @@ def jax_operators(results):
         *((title, title, "jax") for title in ("eager call", "eager call with a number"))])
 
 
+def versions(results):
+    """The versions of Tenon that were measured."""
+    return sorted({row["version"] for row in results["rows"]
+                   if row["contender"].startswith("tenon") and row.get("version")})
+
+
+def measured_with(results):
+    """What tools/check-figures wants to be said of figures of a GPU."""
+    words = results["machine"]
+    return f"Tenon {' and '.join(versions(results))}, torch {words['packages']['torch']}, {words['gpu']}"
+
+
 def on_gpu(results):
     """[(title, text)] of the rows that were measured on a GPU."""
     found = [(f"Crossing: {producer}", crossings(results, producer)) for producer in GPU]
