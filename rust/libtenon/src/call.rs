@@ -11,6 +11,7 @@ use crate::abi::{self, Device, Dtype, Status};
 use crate::check::{Form, Type};
 use crate::error::{Error, Result};
 use crate::function::{Param, Place};
+use crate::kept;
 
 /// The call has failed, and the host knows why.
 #[derive(Debug)]
@@ -106,7 +107,9 @@ pub(crate) struct Stop;
 
 /// Runs a body. A panic fails the call: nothing unwinds into C.
 pub(crate) fn guard(call: RawCall, body: impl FnOnce() -> Result<(), Failed>) -> Status {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    kept::release_dropped();
+    match outcome {
         Ok(Ok(())) => abi::OK,
         Ok(Err(Failed(status))) => status,
         Err(payload) if payload.is::<Stop>() => abi::EFAILED,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::abi::{self, KeptShare};
@@ -187,12 +187,45 @@ unsafe impl Sync for Share {}
 impl Drop for Share {
     fn drop(&mut self) {
         self.reading = None; // the memory is not ours any more after the release
-        unsafe { ((*self.share).release)(self.share) }
+        dropped().push(Dropped(self.share));
+        ANY_DROPPED.store(true, Ordering::Release);
+    }
+}
+
+/// A share to release.
+struct Dropped(*mut KeptShare);
+
+unsafe impl Send for Dropped {}
+
+/// A release may run code of the caller, such as a finalizer in Python, which may write to the arguments of the call that runs. So
+/// shares are released when no reference to them is alive: after a function, or after an object was destroyed.
+static DROPPED: Mutex<Vec<Dropped>> = Mutex::new(Vec::new());
+static ANY_DROPPED: AtomicBool = AtomicBool::new(false);
+
+fn dropped() -> MutexGuard<'static, Vec<Dropped>> {
+    DROPPED.lock().unwrap_or_else(|lock| lock.into_inner())
+}
+
+/// Releases the shares that were dropped.
+#[inline(always)]
+pub(crate) fn release_dropped() {
+    if ANY_DROPPED.load(Ordering::Relaxed) {
+        release_all();
+    }
+}
+
+#[cold]
+fn release_all() {
+    ANY_DROPPED.store(false, Ordering::Relaxed);
+    let shares = std::mem::take(&mut *dropped());
+    for Dropped(share) in shares {
+        unsafe { ((*share).release)(share) }
     }
 }
 
 /// An argument that is kept after the call (`keep` in the signature), with D dimensions. It has a share of the memory until it is
-/// dropped, on any thread.
+/// dropped, on any thread: the share is released when the function that drops it has ended, or, if it is dropped outside of a call, by
+/// the next call of the library.
 ///
 /// The caller still has the array, and may write to it between calls. Therefore the elements are copied out by
 /// [`cells`](Kept::cells), and a call that would give the same memory to a function of this library as `&mut` is refused with a

@@ -9,7 +9,7 @@ use crate::call::{Failed, RawCall, drop_quietly};
 use crate::check::{Form, Type};
 use crate::error::Result;
 use crate::function::{Param, Place};
-use crate::kept::Pin;
+use crate::kept::{self, Pin};
 use crate::results::Target;
 
 /// A type that is a class of the module: `#[class]`, or `class Name;` in [`export!`](crate::export).
@@ -93,6 +93,7 @@ pub const fn returned_object_type<C: Class>() -> Type {
 pub unsafe fn give_object<C: Class>(value: C, call: RawCall, target: Target) -> Result<(), Failed> {
     unsafe extern "C" fn destroy<C>(object: *mut c_void) {
         drop_quietly(unsafe { Box::from_raw(object.cast::<Object<C>>()) });
+        kept::release_dropped();
     }
     let service = call.need(call.host().result_handle, "objects")?;
     let object =

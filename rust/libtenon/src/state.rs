@@ -10,6 +10,7 @@ use crate::call::{Failed, RawCall, drop_quietly, guard};
 use crate::check::{Form, Type};
 use crate::error::Result;
 use crate::function::{Param, Place};
+use crate::kept;
 use crate::results::give_error;
 
 /// The state of the library, as a parameter. It is made by the function with `#[state]` when the library is loaded, and dropped
@@ -80,6 +81,7 @@ where
 unsafe extern "C" fn unload<S>(state: *mut c_void) {
     if !state.is_null() {
         drop_quietly(unsafe { Box::from_raw(state.cast::<Holder<S>>()) });
+        kept::release_dropped();
     }
 }
 

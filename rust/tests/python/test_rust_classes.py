@@ -4,6 +4,7 @@ import gc
 import re
 import sys
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -32,6 +33,15 @@ def test_what_it_keeps_is_released(kernels):
     del table
     gc.collect()
     assert sys.getrefcount(x) == before
+
+
+def test_a_finalizer_runs_after_the_function(kernels):
+    x, old = numpy.zeros(1, "float32"), rows().copy()
+    weakref.finalize(old, x.fill, 100)
+    table = kernels.Table(old)
+    del old
+    table.exchange(rows(), x)
+    assert x.tolist() == [100]
 
 
 def test_the_caller_may_change_what_is_kept(kernels):
