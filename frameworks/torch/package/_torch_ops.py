@@ -235,7 +235,7 @@ class _Operator:
         self.written = [_name(p) for p in self.parameters if p["written"]]
         self.batched = {name for name, tensor in self.tensors.items() if tensor.has_batch}
         self.positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
-        self.batch = find_batch(self.tensors, self.outputs)
+        self.batch = find_batch(self.tensors, self.outputs, self.written)
         self.backward: Any = self.no_backward
         self.forward: Any = None  # a function (arguments, tangents), both by name
         self.setup: Any = None
@@ -573,6 +573,7 @@ class _Operator:
         forward_ad, in_functorch = torch.autograd.forward_ad, torch._C._are_functorch_transforms_active
 
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            self.rules.update()
             given = self.by_name(args, kwargs)
             if forward_ad._current_level >= 0 or in_functorch():
                 if has_tangent(tensor for value in given.values() for tensor in _flat(value)):

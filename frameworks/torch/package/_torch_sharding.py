@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from tenon._signature_shapes import has_gradients
@@ -39,7 +39,8 @@ class Sharding:
         self.is_registered = True
         register_sharding: Any = getattr(importlib.import_module(f"{_MODULE}.experimental"), "register_sharding", None)
         for operator in self.operators.values() if register_sharding else ():  # without it DTensor says that it has no rule
-            if operator.tensors and not operator.lists and not operator.written:
+            # DTensor has no rules for results that are lists.
+            if operator.tensors and not any(output and output.each for output in operator.outputs):
                 register_sharding(operator.op)(_make_rule(operator, self))
         return True
 
@@ -78,22 +79,23 @@ def _make_rule(operator: _Operator, sharding: Sharding) -> Any:
     def rule(*args: Any, **kwargs: Any) -> Any:
         dtensor = sys.modules[_MODULE]
         Partial, Replicate, Shard = dtensor.Partial, dtensor.Replicate, dtensor.Shard
-        given = {name: spec for name, spec in zip(operator.positional, args) if hasattr(spec, "placements")}
+        given = list(_arguments(operator, {**dict(zip(operator.positional, args)), **kwargs}))
         batch = sharding.batch_of(operator)
         leading = batch.names if batch else set()
-        ranks = {name: len(spec.shape) - len(operator.tensors[name].dims) + 1 for name, spec in given.items() if name in leading}
-        rank = max(ranks.values(), default=0)
+        ranks = [len(one.spec.shape) - len(one.tensor.dims) + 1 if one.name in leading else 0 for one in given]
+        rank = max(ranks, default=0)
 
-        def placed(name: str, dim: int) -> Any:
-            own = dim - rank + ranks.get(name, 0)  # `**b` is aligned at its end, and a dimension of size 1 is repeated
-            whole = name not in ranks or own < 0 or (given[name].shape[own] == 1 and operator.tensors[name].has_batch)
+        def placed(one: _Argument, own_rank: int, dim: int) -> Any:
+            own = dim - rank + own_rank  # `**b` is aligned at its end, and a dimension of size 1 is repeated
+            whole = own < 0 or one.name not in leading or (one.spec.shape[own] == 1 and one.tensor.has_batch)
             return Replicate() if whole else Shard(own)
 
         everywhere = [Replicate()] * len(operator.results)
         allowed = [(everywhere, [Replicate()] * len(given))]
         for dim in range(rank):
             results = [Partial() if batch and i in batch.sums else Shard(dim) for i in range(len(operator.results))]
-            allowed.append((results, [placed(name, dim) for name in given]))
+            allowed.append((results, [placed(one, own, dim) for one, own in zip(given, ranks)]))
+        allowed = _keep_written(operator, given, allowed)
         if sharding.mode == "raise":
             _check(operator, given, [inputs for _, inputs in allowed])
         return allowed
@@ -101,9 +103,42 @@ def _make_rule(operator: _Operator, sharding: Sharding) -> Any:
     return rule
 
 
-def _check(operator: _Operator, given: Mapping[str, Any], allowed: Sequence[Sequence[Any]]) -> None:
+class _Argument(NamedTuple):
+    """A tensor of a call, or an item of a list."""
+
+    name: str  # of the parameter
+    label: str
+    tensor: Any  # of the signature
+    spec: Any  # of DTensor
+
+
+def _arguments(operator: _Operator, values: Mapping[str, Any]) -> Iterator[_Argument]:
+    for name, tensor in operator.tensors.items():
+        value = values.get(name)
+        if hasattr(value, "placements"):
+            yield _Argument(name, name, tensor, value)
+        elif isinstance(value, (list, tuple)):
+            for i, item in enumerate(value):
+                yield _Argument(name, f"{name}[{i}]", tensor, item)
+
+
+def _keep_written(operator: _Operator, given: Sequence[_Argument], allowed: Sequence[Any]) -> Sequence[Any]:
+    """The rules that leave each argument that is written where it is: DTensor would let the function write to a copy."""
+    written = [(i, one) for i, one in enumerate(given) if one.name in operator.written]
+    for i, one in written:
+        first, *others = one.spec.placements
+        if any(other != first for other in others):  # DTensor would combine the rules of both
+            raise _refuse_copy(operator, one, "in different ways over the axes of its mesh")
+        allowed = [rule for rule in allowed if rule[1][i] == first]
+        if not allowed:
+            raise _refuse_copy(operator, one, f"as {first}, which does not fit the signature or another written argument")
+    return allowed
+
+
+def _check(operator: _Operator, given: Sequence[_Argument], allowed: Sequence[Sequence[Any]]) -> None:
     """Raise ValueError if DTensor would have to communicate. Cutting what is whole on each device needs none."""
-    specs = list(given.values())
+    specs = [one.spec for one in given]
+    kept = next((one.label for one in given if one.name in operator.written), "")
     for axis in range(specs[0].mesh.ndim if specs else 0):
         size = specs[0].mesh.size(axis)
         found = [spec.placements[axis] for spec in specs]
@@ -116,14 +151,22 @@ def _check(operator: _Operator, given: Mapping[str, Any], allowed: Sequence[Sequ
         if any(all(one == wanted or one.is_replicate() for one, wanted in zip(found, inputs)) for inputs in able):
             continue
         first = ""
-        for at, (name, placement) in enumerate(zip(given, found)):
+        for at, (argument, placement) in enumerate(zip(given, found)):
             if any(placement == inputs[at] for inputs in able) and not placement.is_replicate():
                 if first:
-                    raise _refusal(operator, name, f"sharded in another way than '{first}'", size)
-                first = name
+                    raise _refusal(operator, argument.label, f"sharded in another way than '{first}'", size)
+                first = argument.label
             elif not placement.is_replicate():
                 few = any(placement == inputs[at] for inputs in allowed)
-                raise _refusal(operator, name, _how(placement, few), size)
+                how = _how(placement, few) if few or not kept else f"placed in another way than '{kept}', which is written,"
+                raise _refusal(operator, argument.label, how, size)
+
+
+def _refuse_copy(operator: _Operator, argument: _Argument, how: str) -> ValueError:
+    return ValueError(
+        f"{operator.name}(): argument '{argument.label}' is a DTensor that is written and placed {how}, so that the function would "
+        "write to a copy; redistribute it before the call"
+    )
 
 
 def _refusal(operator: _Operator, name: str, how: str, size: int) -> ValueError:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """The batch of a signature: all results begin with `*b`, or all with `**b`, and so do the arguments in `names`.
+    """The batch of a signature: all results, and all arguments that are written, begin with `*b`, or all with `**b`. So do the
+    arguments in `names`.
 
     The other arguments belong to every item of the batch, such as the weight of a layer."""
 
@@ -22,8 +23,9 @@ class Batch:
         self.names, self.broadcast = names, broadcast
 
 
-def find_batch(tensors: Mapping[str, Tensor], outputs: Sequence[Optional[Tensor]]) -> Optional[Batch]:
-    first = outputs[0].dims[0] if outputs and outputs[0] and outputs[0].dims else None
+def find_batch(tensors: Mapping[str, Tensor], outputs: Sequence[Optional[Tensor]], written: Sequence[str]) -> Optional[Batch]:
+    made = [*outputs, *(tensors[name] for name in written)]
+    first = made[0].dims[0] if made and made[0] and made[0].dims else None
     if not first or not first.is_star or not first.name:
         return None
 
@@ -31,7 +33,7 @@ def find_batch(tensors: Mapping[str, Tensor], outputs: Sequence[Optional[Tensor]
         return bool(tensor and tensor.dims and tensor.dims[0].is_star and tensor.dims[0].name == first.name)
 
     # The items of a list may have batches of their own, and a number has no room for one.
-    if not all(output and begins(output) and not output.each for output in outputs):
+    if not all(one and begins(one) and not one.each for one in made):
         return None
     names = {name for name, tensor in tensors.items() if begins(tensor)}
     others = [tensor for name, tensor in tensors.items() if name not in names]

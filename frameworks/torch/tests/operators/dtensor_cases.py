@@ -9,6 +9,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 import tenon
 
 DERIVATIVES = {"backward": {"wave": "wave_grad", "wave_grad": "wave_grad_grad"}}
+ADVICE = "and a call would gather it; pass {0}.redistribute(placements=[Replicate()]), or sharding='replicate' to tenon.torch_ops()"
 
 
 def wave(x, w):
@@ -28,13 +29,18 @@ def refusal(call, *args):
     raise AssertionError("it was not refused")
 
 
-def check_batch(ops, mesh, placements):
+def compiled(f):
+    torch._dynamo.reset()
+    return torch.compile(f, fullgraph=True, backend="aot_eager")
+
+
+def check_batch(ops, mesh, placements, wrap=lambda f: f):
     """x is sharded along its batch, the weight is whole; the gradient of the weight is a sum over the devices."""
     x, w = doubles(8, 4, 3), doubles(3)
     everywhere = [Replicate()] * mesh.ndim
     shared = distribute_tensor(x, mesh, placements).requires_grad_()
     weight = distribute_tensor(w, mesh, everywhere).requires_grad_()
-    y = ops.wave(shared, weight)
+    y = wrap(ops.wave)(shared, weight)
     assert list(y.placements) == placements, y.placements
     torch.testing.assert_close(y.full_tensor(), wave(x, w))
     dx, dw = torch.autograd.grad(y.square().sum(), (shared, weight))
@@ -49,9 +55,8 @@ def check_refusals(ops, mesh):
     x, w, v = doubles(8, 4, 4), doubles(4), doubles(8, 4, 4, seed=1)
     size, whole = mesh.size(), distribute_tensor(w, mesh, [Replicate()])
     columns = distribute_tensor(x, mesh, [Shard(2)])
-    advice = "and a call would gather it; pass x.redistribute(placements=[Replicate()]), or sharding='replicate' to tenon.torch_ops()"
     assert refusal(ops.wave, columns, whole).startswith(
-        f"wave(): argument 'x' is a DTensor that is sharded in dimension 2, which does not belong to the batch, over {size} processes, {advice}"
+        f"wave(): argument 'x' is a DTensor that is sharded in dimension 2, which does not belong to the batch, over {size} processes, {ADVICE.format('x')}"
     )
     rows = distribute_tensor(x, mesh, [Shard(0)])
     assert "argument 'w' is a DTensor that is sharded in dimension 0, which does not" in refusal(ops.wave, rows, distribute_tensor(w, mesh, [Shard(0)]))
@@ -67,6 +72,51 @@ def check_replicate(ops, mesh):
     x, w = doubles(8, 4, 4), doubles(4)
     columns, shared = distribute_tensor(x, mesh, [Shard(2)]), distribute_tensor(w, mesh, [Shard(0)])
     torch.testing.assert_close(ops.wave(columns, shared).full_tensor(), wave(x, w))
+
+
+def check_lists(ops, mesh):
+    x, y = doubles(8, 4, 3), doubles(8, 4, 3, seed=1)
+    rows, others = distribute_tensor(x, mesh, [Shard(0)]), distribute_tensor(y, mesh, [Shard(0)])
+    made = ops.blend([rows, others, rows])
+    assert list(made.placements) == [Shard(0)]
+    torch.testing.assert_close(made.full_tensor(), y + 2 * x)
+    said = refusal(ops.blend, [rows, distribute_tensor(y, mesh, [Shard(1)])])
+    assert "argument 'xs[1]' is a DTensor that is sharded in another way than 'xs[0]'" in said, said
+
+
+def check_written(ops, lenient, mesh, wrap=lambda f: f):
+    """The function writes to the tensor itself, never to a copy that DTensor made."""
+    x, y = doubles(8, 4, 3), doubles(8, 4, 3, seed=1)
+    put = lambda x, placement: distribute_tensor(x.clone(), mesh, [placement])  # noqa: E731
+    for mine, other in ((Shard(0), Shard(0)), (Shard(1), Replicate()), (Replicate(), Replicate())):
+        written = put(x, mine)
+        wrap(lambda x, y: (ops.scale(x, y), x + 1)[1])(written, put(y, other))
+        assert list(written.placements) == [mine]
+        torch.testing.assert_close(written.full_tensor(), x * y)
+    written = put(x, Replicate())
+    lenient.scale(written, put(y, Shard(0)))
+    torch.testing.assert_close(written.full_tensor(), x * y)
+    before = put(x, Replicate())
+    said = refusal(ops.scale, before, put(y, Shard(0)))
+    assert said.startswith(
+        f"scale(): argument 'y' is a DTensor that is placed in another way than 'x', which is written, over {mesh.size()} "
+        f"processes, {ADVICE.format('y')}"
+    ), said
+    for one in (ops, lenient):
+        said = refusal(one.scale, put(x, Shard(2)), put(y, Shard(2)))
+        assert "argument 'x' is a DTensor that is written and placed as S(2), which does not fit" in said.replace("Shard(dim=2)", "S(2)"), said
+    torch.testing.assert_close(before.full_tensor(), x)
+
+
+def check_written_on_a_square(ops, mesh):
+    x, y = doubles(8, 4, 3), doubles(8, 4, 3, seed=1)
+    for placements in ([Shard(0), Shard(0)], [Replicate(), Replicate()]):
+        written = distribute_tensor(x.clone(), mesh, placements)
+        ops.scale(written, distribute_tensor(y, mesh, placements))
+        torch.testing.assert_close(written.full_tensor(), x * y)
+    written = distribute_tensor(x.clone(), mesh, [Shard(0), Replicate()])
+    said = refusal(ops.scale, written, distribute_tensor(y, mesh, [Shard(0), Replicate()]))
+    assert "written and placed in different ways over the axes of its mesh, so that" in said, said
 
 
 def check_fsdp(ops, mesh):
@@ -102,14 +152,21 @@ def main(rank, size, folder, library):
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
     kernels = tenon.load(library)
     ops = tenon.torch_ops(kernels, name="strict", **DERIVATIVES)
+    lenient = tenon.torch_ops(kernels, name="lenient", sharding="replicate", **DERIVATIVES)
     mesh = init_device_mesh("cpu", (size,))
     for placement in (Shard(0), Shard(1), Replicate()):
         check_batch(ops, mesh, [placement])
-    if size == 4:
+    if size == 2:
+        check_batch(ops, mesh, [Shard(0)], compiled)
+        check_written(ops, lenient, mesh, compiled)
+    else:
         check_batch(ops, init_device_mesh("cpu", (2, 2)), [Shard(0), Shard(1)])
         check_batch(ops, init_device_mesh("cpu", (2, 2)), [Shard(0), Replicate()])
+        check_written_on_a_square(ops, init_device_mesh("cpu", (2, 2)))
     check_refusals(ops, mesh)
-    check_replicate(tenon.torch_ops(kernels, name="lenient", sharding="replicate", **DERIVATIVES), mesh)
+    check_replicate(lenient, mesh)
+    check_lists(ops, mesh)
+    check_written(ops, lenient, mesh)
     check_fsdp(ops, mesh)
     check_tensor_parallel(ops, mesh)
     dist.destroy_process_group()

@@ -140,6 +140,16 @@ static tenon_status blend_grad(tenon_call *call)
     return TENON_OK;
 }
 
+/* x *= y */
+static tenon_status scale(tenon_call *call)
+{
+    double *x = tenon_arg(call, 0)->data;
+    const double *y = tenon_data(call, 1, double);
+    for (int64_t i = 0; i < tenon_arg(call, 0)->numel; i++)
+        x[i] *= y[i];
+    return TENON_OK;
+}
+
 /* x w and its gradients, of complex numbers: the real part and the imaginary part of each. */
 static void multiply(const double *a, const double *b, int sign, double *z)
 {
@@ -206,6 +216,7 @@ TENON_MODULE(torch_transforms, "A layer with derivatives.",
                             "Its gradients, of each row."),
              TENON_FUNCTION("blend(xs: [" C "]) -> " B, blend, "The sum of i * x."),
              TENON_FUNCTION("blend_grad(dy: " C ", xs: [" B "]) -> [" B "] for xs", blend_grad, "Its gradients."),
+             TENON_FUNCTION("scale(x: f64[*b, k] rw c, y: " C ")", scale, "x *= y"),
              TENON_FUNCTION("turn(x: c128[n] c, w: c128[n] c) -> c128[n]", turn, "x * w"),
              TENON_FUNCTION("turn_grad(dz: c128[n] c, x: c128[n] c, w: c128[n] c) -> c128[n], c128[n]", turn_grad,
                             "Its gradients."),
