@@ -118,7 +118,7 @@ static tenon__py_list *list_new(tenon__py_frame *f, int32_t index, size_t count)
     list->items = NULL;
     list->views = (tenon_view *)(void *)(list + 1);
     list->borrows = NULL;
-    list->dims = NULL;
+    list->dims = (int64_t *)(void *)list; /* of scalars, which have none: an address, and no room */
     list->dims_left = 0;
     list->next = f->lists;
     f->lists = list;

@@ -59,6 +59,13 @@ def test_sequences(lists, make):
     assert lists.total(make([])) == 0
 
 
+def test_scalars(lists):
+    """They have no sizes and strides, so that none are allocated for the list; UBSan sees an offset to NULL."""
+    scalars = [np.array(value, f32) for value in (1, 2, 3)]
+    assert lists.numel(scalars) == 3
+    assert [float(each) for each in lists.doubled(scalars)] == [2, 4, 6]
+
+
 def test_named_tuples_and_subclasses(lists):
     pair = collections.namedtuple("pair", "a b")
     assert lists.total(pair(ones(2), ones(2))) == 4
