@@ -21,7 +21,7 @@ class Failure(AssertionError):
 
     def __init__(self, expected: object, came: object) -> None:
         self.expected, self.came = str(expected), str(came)
-        super().__init__(f"expected {self.expected}; {self.came} came")
+        super().__init__(f"expected {self.expected}; got {self.came}")
 
 
 class Leak(Failure):

@@ -75,10 +75,10 @@ def as_table(data: dict[str, Any]) -> str:
 
 
 def describe(result: dict[str, str]) -> str:
-    """One line: the outcome, the target, the case, what was expected and what came."""
+    """One line: the outcome, the target, the case, what was expected and what happened."""
     words = f"{result['outcome']}: {result['target']} {result['case']}"
     if result["outcome"] in BAD:
-        return f"{words}: expected {result['expected']}; came: {result['came']}"
+        return f"{words}: expected {result['expected']}; got: {result['came']}"
     return f"{words}: {result['came']}" if result["came"] else words
 
 
@@ -190,7 +190,7 @@ def as_html(data: dict[str, Any]) -> str:
     rows = []
     for result in data["results"]:
         case, outcome = data["cases"][result["case"]], result["outcome"]
-        detail = f"expected {result['expected']}; came: {result['came']}" if outcome in BAD else result["came"]
+        detail = f"expected {result['expected']}; got: {result['came']}" if outcome in BAD else result["came"]
         names = " ".join(result["target"].split("->"))
         rows.append(
             f'<tr data-names="{html.escape(names)}" data-outcome="{outcome}"><td>{html.escape(result["target"])}</td>'

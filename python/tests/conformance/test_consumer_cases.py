@@ -121,7 +121,7 @@ def test_tenon_to_tenon_passes(id):
 
 
 def test_a_leak_is_named():
-    with pytest.raises(Leak, match="each export is released once; 1 of 1 not released came"):
+    with pytest.raises(Leak, match="each export is released once; got 1 of 1 not released"):
         CASES["consumer.release.versioned"].check(model.leaking)
 
 
