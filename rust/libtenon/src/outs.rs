@@ -245,7 +245,7 @@ impl<'a, T: Element, const D: usize> Open<'a, T, D> {
             return Ok(unsafe { Out::new(self.call, self.place, view, self.written) });
         }
         let view = alloc(self.call, self.call.host().result_alloc, self.place.index, T::DTYPE, &shape)?;
-        let place = Place { shared: false, ..self.place }; // nobody else knows the memory
+        let place = Place { shared: false, ..self.place }; // no other code knows the memory
         Ok(unsafe { Out::new(self.call, place, view, self.written) })
     }
 }
