@@ -494,7 +494,7 @@ def _flat(value: Any) -> Sequence[Any]:
 
 
 def _conjugate(values: Arrays) -> list[Any]:
-    """Gradients between JAX and a function of a library: for complex numbers, JAX's are the conjugates of torch's."""
+    """Gradients between JAX and a function of a library: complex gradients in JAX are the conjugates of those in torch."""
     jnp = jax_module().numpy
 
     def one(value: Any) -> Any:

@@ -23,7 +23,7 @@ pub fn module(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// A function or class to export.
 struct Entry {
-    /// What is in the parentheses of each `#[cfg(…)]`.
+    /// The condition of each `#[cfg(…)]`.
     cfgs: Vec<TokenStream>,
     docs: Vec<Literal>,
     /// `fn path, path = "signature"`, or `class Name`.
