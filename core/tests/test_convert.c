@@ -2,6 +2,8 @@
  * one, on machines without Python too. */
 #include "check.h"
 
+#include "../src/tensor/internal.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -140,12 +142,52 @@ static void test_complex(void **state)
     assert_memory_equal(wide, wanted, sizeof wide);
 }
 
+/* The kernels for newer CPUs give the same bits: of every dtype to every other one, from bits that have every exponent. */
+static void test_levels(void **state)
+{
+    (void)state;
+    static const tenon_dtype known[] = {
+        {TENON_CODE_INT, 4, 1},    {TENON_CODE_UINT, 2, 1},   {TENON_CODE_INT, 8, 1},    {TENON_CODE_INT, 16, 1},
+        {TENON_CODE_INT, 32, 1},   {TENON_CODE_INT, 64, 1},   {TENON_CODE_UINT, 8, 1},   {TENON_CODE_UINT, 16, 1},
+        {TENON_CODE_UINT, 32, 1},  {TENON_CODE_UINT, 64, 1},  {TENON_CODE_BOOL, 8, 1},   {TENON_CODE_FLOAT, 16, 1},
+        {TENON_CODE_FLOAT, 32, 1}, {TENON_CODE_FLOAT, 64, 1}, {TENON_CODE_BFLOAT, 16, 1}};
+    enum { KNOWN = sizeof known / sizeof *known, CHUNKS = 8 };
+    static _Alignas(64) char from[8 * CHUNKS * TENON__CHUNK], to[2][2][8 * CHUNKS * TENON__CHUNK];
+    uint64_t random = 1;
+    for (size_t i = 0; i < sizeof from; i += 8) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const uint64_t bits =
+            i / 8 % 3 ? random ^ random >> 29 : random % 4096 << 52 | random >> 60; /* or near a power of two */
+        memcpy(from + i, &bits, sizeof bits);
+    }
+    for (size_t pair = 0; tenon__convert_level() > 0 && pair < (KNOWN + 11) * (KNOWN + 11); pair++) {
+        tenon__number numbers[2];
+        for (int side = 0; side < 2; side++) {
+            const size_t i = side ? pair / (KNOWN + 11) : pair % (KNOWN + 11);
+            const uint8_t code = (uint8_t)(TENON_CODE_F8_E3M4 + i - KNOWN); /* the floats of 8 bits and less */
+            const uint8_t bits = code == TENON_CODE_F4_E2M1FN ? 4 : code >= TENON_CODE_F6_E2M3FN ? 6 : 8;
+            assert_true(tenon__number_init(&numbers[side], i < KNOWN ? known[i] : tenon_dtype_of(code, bits, 1)));
+        }
+        char *out[2] = {from, from};
+        for (int level = 0; level < 2; level++) {
+            tenon__step steps[TENON__MAX_STEPS];
+            const int count = tenon__convert_plan(&numbers[1], &numbers[0], level, steps);
+            for (int i = 0; i < count; i++) {
+                steps[i].kernel(to[level][i % 2], out[level], CHUNKS, steps[i].number);
+                out[level] = to[level][i % 2];
+            }
+        }
+        assert_memory_equal(out[0], out[1], (size_t)numbers[1].bytes * CHUNKS * TENON__CHUNK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds_once), cmocka_unit_test(test_overflow_of_floats),
-        cmocka_unit_test(test_to_integers), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_complex),     cmocka_unit_test(test_nothing_is_alive),
+        cmocka_unit_test(test_rounds_once),      cmocka_unit_test(test_overflow_of_floats),
+        cmocka_unit_test(test_to_integers),      cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_complex),          cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

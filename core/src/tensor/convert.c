@@ -163,12 +163,11 @@ static void convert_scatter(convert_side *side, const tenon__loops *loops, const
     }
 }
 
-/* The next chunk if a kernel can use it where it is: contiguous, and not shorter. Otherwise NULL. */
-static char *convert_chunk_in_place(const convert_side *side, const tenon__loops *loops)
+/* How many of the next chunks a kernel can use where they are: contiguous, and not shorter. */
+static int64_t convert_chunks_in_place(const convert_side *side, const tenon__loops *loops)
 {
-    bool fits =
-        !side->packed && side->strides[0] == side->number.bytes && convert_rest_of_line(side, loops) >= TENON__CHUNK;
-    return fits ? side->data + side->at : NULL;
+    bool fits = !side->packed && side->strides[0] == side->number.bytes;
+    return fits ? convert_rest_of_line(side, loops) / TENON__CHUNK : 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- loops */
@@ -179,26 +178,28 @@ static void convert_run(const tenon__loops *loops, convert_side *dst, convert_si
 {
     _Alignas(64) char buffers[2][8 * TENON__CHUNK] = {{0}};
     tenon__step steps[TENON__MAX_STEPS];
-    const int nsteps = tenon__convert_plan(&dst->number, &src->number, steps);
+    const int nsteps = tenon__convert_plan(&dst->number, &src->number, tenon__convert_level(), steps);
     int64_t left = 1;
     for (int32_t d = 0; d < loops->ndim; d++)
         left *= loops->shape[d];
     for (int64_t count; left > 0; left -= count) {
-        count = left < TENON__CHUNK ? left : TENON__CHUNK;
-        const char *from = nsteps ? convert_chunk_in_place(src, loops) : NULL;
-        if (from) {
+        const int64_t from_chunks = nsteps ? convert_chunks_in_place(src, loops) : 0;
+        const int64_t to_chunks = nsteps ? convert_chunks_in_place(dst, loops) : 0;
+        int64_t chunks = 1; /* the buffers hold one */
+        if (nsteps == 1 && from_chunks && to_chunks)
+            chunks = from_chunks < to_chunks ? from_chunks : to_chunks;
+        count = left < chunks * TENON__CHUNK ? left : chunks * TENON__CHUNK;
+        const char *from = from_chunks ? src->data + src->at : buffers[0];
+        if (from_chunks)
             convert_advance(src, loops, count);
-        } else {
+        else
             convert_gather(src, loops, buffers[0], count);
-            from = buffers[0];
-        }
-        char *in_place = nsteps ? convert_chunk_in_place(dst, loops) : NULL;
         for (int i = 0; i < nsteps; i++) {
-            char *to = i == nsteps - 1 && in_place ? in_place : from == buffers[0] ? buffers[1] : buffers[0];
-            steps[i].kernel(to, from, steps[i].number);
+            char *to = i == nsteps - 1 && to_chunks ? dst->data + dst->at : buffers[from == buffers[0]];
+            steps[i].kernel(to, from, chunks, steps[i].number);
             from = to;
         }
-        if (in_place)
+        if (to_chunks)
             convert_advance(dst, loops, count);
         else
             convert_scatter(dst, loops, from, count);

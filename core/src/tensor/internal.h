@@ -288,8 +288,8 @@ typedef struct tenon__number {
 
 enum { TENON__CHUNK = 128, TENON__MAX_STEPS = 4 };
 
-/* Convert TENON__CHUNK contiguous numbers. */
-typedef void tenon__kernel(char *restrict to, const char *restrict from, const tenon__number *number);
+/* Convert so many times TENON__CHUNK contiguous numbers. */
+typedef void tenon__kernel(char *restrict to, const char *restrict from, int64_t chunks, const tenon__number *number);
 
 /* One step of a conversion. */
 typedef struct tenon__step {
@@ -299,8 +299,11 @@ typedef struct tenon__step {
 
 /* Describe a number of this dtype. False if it is not converted: opaque values, and numbers of 128 bits. */
 bool tenon__number_init(tenon__number *number, tenon_dtype dtype);
+/* Which vectors this CPU has: 0 is what every CPU has for which this was compiled, and 1 is AVX2. */
+int tenon__convert_level(void);
 /* Fill in the steps. Returns how many there are: none if the bits stay as they are. */
-int tenon__convert_plan(const tenon__number *to, const tenon__number *from, tenon__step steps[TENON__MAX_STEPS]);
+int tenon__convert_plan(const tenon__number *to, const tenon__number *from, int level,
+                        tenon__step steps[TENON__MAX_STEPS]);
 /* Whether a copy between views of these dtypes has to convert, and can. */
 bool tenon__convert_needed(const tenon_view *dst, const tenon_view *src);
 tenon_status tenon__convert_check(const tenon_view *dst, const tenon_view *src, tenon_error *err);
