@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from tenon._torch_shapes import torch_module
 
@@ -43,8 +43,17 @@ def find_batch(tensors: Mapping[str, Tensor], outputs: Sequence[Optional[Tensor]
 
 
 def register_vmap(operator: _Operator, library: Any) -> None:
-    """Register the rule. torch has none for operators that write, or take a tensor by keyword only, and before 2.5 for none."""
-    if operator.undifferentiable() or not operator.tensors or not hasattr(torch_module().library, "register_vmap"):
+    """Register the rule. torch cannot have one for operators that write, or take a tensor by keyword only, and before 2.5 for
+    none."""
+    if not operator.tensors or not hasattr(torch_module().library, "register_vmap"):
+        return
+    why = operator.undifferentiable()
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{operator.name}(): torch.vmap cannot map an operator that {why}; call it for each item")
+
+    if why:
+        library.impl(operator.name, refuse, "FuncTorchBatched")
         return
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any, **kwargs: Any) -> Any:

@@ -83,6 +83,14 @@ def test_without_a_batch_there_is_a_loop(ops, kernels):
         vmap(ops.double_all)(doubles(0, 4))
 
 
+def test_operators_that_write_have_no_vmap(ops):
+    for f in (ops.scale, torch.ops.tenon_transforms.scale):
+        for x, y, dims in ((X.clone(), X, (0, 0)), (W.clone(), X, (None, 0))):
+            with pytest.raises(RuntimeError, match=r"^scale\(\): torch.vmap cannot map an operator that writes to its arguments; call it"):
+                vmap(f, dims)(x, y)
+            assert torch.equal(x, X if x.dim() == 2 else W)
+
+
 def test_a_strided_view_is_not_copied(ops):
     """The signature of address() does not say `c`."""
     x = doubles(4, 3)
