@@ -74,7 +74,7 @@ def markdown_of(comment):
     for line in text.split("\n"):
         # An indented line after an empty one is code.
         if line.startswith("  ") and made and (not made[-1].strip() or made[-1].startswith("    ")):
-            made.append(f"    {line}")
+            made.append(f"    {line[2:]}")
             continue
         pieces = re.split(r"(`[^`]*`|\*\*\w+:\*\*)", line.strip())
         made.append("".join(piece if i % 2 else re.sub(r"([*_<\[\]#|$\\])", r"\\\1", piece) for i, piece in enumerate(pieces)))

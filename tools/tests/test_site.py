@@ -78,7 +78,7 @@ def test_a_comment_is_that_of_the_declarations_up_to_an_empty_line():
         "/* Two of them. */\nint tenon_one(void);\nint tenon_two(void);\n\nint tenon_three(void);\n"
     )
     first, page, names = reference.header_page(header)
-    assert "\n\n      int made = tenon_one();\n\nThe end." in first
+    assert "\n\n    int made = tenon_one();\n\nThe end." in first
     assert "## First part\n\nAbout it.\n" in page
     assert [re.search(rf"{name}\(void\)\n(.*)", page)[1] for name in names] == ["Two of them.", "Two of them.", ""]
 
