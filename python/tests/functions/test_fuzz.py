@@ -34,6 +34,7 @@ def test_saved_inputs_and_random_ones():
     assert run(0, count) == count + len(list((FUZZ / "corpus").iterdir()))
 
 
+@pytest.mark.slow
 def test_what_it_checks_is_checked():
     """A deleter that runs twice, and an exception that is not allowed, end the run."""
     twice = CODE.replace("for data in inputs:", "structured.Capsules.check = lambda self, took: 1 / 0\nfor data in inputs:")

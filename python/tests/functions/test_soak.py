@@ -37,6 +37,7 @@ def test_a_short_round(numpy_only):
     assert (code, output.splitlines()[-1]) == (0, "1 rounds, 400 operations: nothing was lost")
 
 
+@pytest.mark.slow
 def test_a_loss_is_noticed(numpy_only):
     done = run_python(PLANTED.format("b'x' * 2000 + bytes(len(lost) % 7)"), check=False)
     assert "bytes lost with each" not in done
@@ -55,6 +56,7 @@ def test_a_cache_that_fills_up_is_not_a_loss(numpy_only):
     assert re.search("bytes lost with each", run_python(program))
 
 
+@pytest.mark.slow
 def test_a_failure_names_its_seed(numpy_only, tmp_path):
     broken = PLANTED.format("1 / 0").replace("run_round(1,", "run_round(5,")
     assert "failed: planted, operation 1 of seed 5" in run_python(broken, check=False)

@@ -17,7 +17,7 @@ def library(tmp_path_factory):
     return compiled_library(tmp_path_factory.mktemp("dtensor"), HERE / "torch_transforms.c", "-lm")
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes(library, tmp_path, size):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "dtensor_cases.py")]

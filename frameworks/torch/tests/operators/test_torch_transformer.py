@@ -61,6 +61,7 @@ def test_the_losses_are_those_of_pure_torch(example, library, wanted):
     torch.testing.assert_close(losses, wanted, rtol=0, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 def test_the_same_losses_in_two_processes(example, library, wanted, monkeypatch):
     if not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard"):

@@ -9,7 +9,11 @@ import pytest
 from building import ROOT
 from programs import runs
 
-COMPILERS = [name for name in ("g++", "clang++") if runs(name)]
+COMPILERS = [
+    pytest.param(name, marks=[pytest.mark.slow] if name == "clang++" else [])
+    for name in ("g++", "clang++")
+    if runs(name)
+]
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is neither g++ nor clang++")
 
 PARSE = "the signature does not parse"

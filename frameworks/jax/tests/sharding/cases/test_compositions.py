@@ -14,7 +14,7 @@ from four_devices import SQUARE, P, partitions_batches, put, shard_map
 from jax_layers import curve, layers, numbers, same
 
 SEED = os.environ.get("TENON_CHANCE", "36")
-COUNT = int(os.environ.get("TENON_COMPOSITIONS", "100"))
+COUNT = int(os.environ.get("TENON_COMPOSITIONS", "20"))
 pytestmark = partitions_batches
 
 # Each function of a layer f(x, w) returns an array of the shape of x, so that any of them can follow any other one.
