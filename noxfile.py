@@ -222,6 +222,54 @@ def rust_abi3(session):
                 env={"TENON_RUST_EXTENSION": path, "TENON_RUST_LIBRARY": path})
 
 
+# The oldest PyO3 that the crate is for. PyO3 0.29 is not for the free-threaded Python 3.13.
+OLDEST_PYO3 = """
+[workspace]
+[package]
+name = "rust-extension"
+edition = "2024"
+[lib]
+name = "rust_extension"
+crate-type = ["cdylib"]
+path = "{root}/rust/tests/extension/src/lib.rs"
+[features]
+torch = ["libtenon/torch"]
+[dependencies]
+libtenon = {{ path = "{root}/rust/libtenon", features = ["pyo3"] }}
+pyo3 = "=0.28.3"
+"""
+
+
+def rust_free_threaded(session):
+    """The Rust library, and the PyO3 extension with the oldest PyO3, without an interpreter lock."""
+    if not output("cargo", "--version"):
+        session.skip("no cargo runs here")
+    session.install("--only-binary", ":all:", "-r", "tools/requirements-free-threaded.txt")
+    folder = (ROOT / BUILD / "rust-free-threaded").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Cargo.toml").write_text(OLDEST_PYO3.format(root=ROOT))
+    session.run("cmake", "--preset", "dev", "-B", str(folder), "-DTENON_TESTS=OFF", f"-DPython_EXECUTABLE={python_of(session)}",
+                external=True, silent=True)
+    session.run("cmake", "--build", str(folder), "--target", "tenon_native", "tenon_package_files", "-j", "2", external=True,
+                silent=True)
+    # Python 3.13 yields 40 times to close a file if it has no lock, which takes minutes on a busy machine.
+    session.run(sys.executable, "tools/bundle", "--output", str(folder / "bundle"), external=True, silent=True)
+    for manifest, extra in (folder / "Cargo.toml", ()), (ROOT / "rust/Cargo.toml", ("-p", "rust-kernels")):
+        session.run("cargo", "build", "--quiet", "--release", "--manifest-path", str(manifest), *extra, "--target-dir",
+                    str(folder / "cargo"), external=True,
+                    env={"PYO3_PYTHON": python_of(session), "PYO3_BUILD_EXTENSION_MODULE": "1", "CARGO_BUILD_JOBS": "2",
+                         "TENON_BUNDLE": str(folder / "bundle")})
+    pytest(session, "rust/tests/python", **WITHOUT_HEAVY, TENON_PACKAGE=str(folder / "package"),
+           TENON_RUST_EXTENSION=str(folder / "cargo/release/librust_extension.so"),
+           TENON_RUST_LIBRARY=str(folder / "cargo/release/librust_kernels.so"))
+
+
+if len(PYTHONS) > len(WITH_LOCK):
+    nox.session(python=str(LINKS / f"python{next(filter(is_free_threaded, PYTHONS))}"))(rust_free_threaded)
+else:
+    nox.session(python=False, name="rust_free_threaded")(skipped("no free-threaded Python is installed"))
+
+
 @nox.session(python="3.12" if "3.12" in PYTHONS else False)
 def rust_tch(session):
     """torch's tensors as those of tch and back, with the torch that the newest tch is for."""

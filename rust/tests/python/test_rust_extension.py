@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import sys
+import sysconfig
 import threading
 
 import numpy
@@ -86,6 +87,26 @@ def test_borrows_of_other_threads(extension):
     assert [type(error) for error in caught] == [ValueError, ValueError]
     extension.call_while_read(x, lambda: caught.extend(on_a_thread(extension.touch, x)))
     assert len(caught) == 2 and x.tolist() == [5, 2]
+
+
+def test_borrows_of_many_threads(extension):
+    shared, own = numpy.ones(6, "float32"), [numpy.zeros(6, "float32") for _ in range(4)]
+    lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+    def run(x):
+        for _ in range(2000):
+            extension.add_to(x, shared)
+            extension.dot(shared, x)
+
+    threads = [threading.Thread(target=run, args=(x,)) for x in own]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [x.tolist() for x in own] == [[2000] * 6] * 4
+    extension.add_to(shared, own[0])  # none of them is borrowed any more
+    # The extension runs without the interpreter lock where Python does.
+    assert lock == (not sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def test_many_borrows_in_any_order(extension):
