@@ -300,7 +300,7 @@ class _Operator:
             library.impl(self.name, self.kernel(), key)
         torch.library.register_fake(self.path, self.fake, lib=library)
         register_vmap(self, library)
-        if self.written:
+        if self.tensors:
             self.resolve_views(library)
         if self.undifferentiable():
             self.refuse_gradients(library)
@@ -345,10 +345,11 @@ class _Operator:
         return kernel
 
     def resolve_views(self, library: Any) -> None:
-        """Resolve conjugate and negated views and ZeroTensors for an operator that writes.
+        """Resolve ZeroTensors, and for an operator that writes conjugate and negated views, too.
 
-        torch's own kernels for them are for operators that return the tensor that they wrote to. After any other operator
-        they write to memory that is not theirs."""
+        torch's own kernel makes a tensor with strides of 0 of a ZeroTensor, which a signature with `c` refuses. Those for views
+        are for operators that return the tensor that they wrote to: after any other operator they write to memory that is not
+        theirs."""
         torch, op, run = torch_module(), self.op, self.kernel()
 
         def register(key: str, what: str, has_bit: Callable[[Any], bool], resolve: Callable[[Any], Any]) -> None:
@@ -363,15 +364,18 @@ class _Operator:
                     raise BufferError(
                         f"{self.name}(): argument '{name}': the function cannot write to {what}; pass x.{resolve.__name__}()"
                     )
-                resolved = {name: _map(resolve, given[name]) for name in found}
+                resolved = {
+                    name: _map(lambda x, tensor=self.tensors[name]: fit_layout(tensor, resolve(x)), given[name]) for name in found
+                }
                 args = tuple(resolved.get(name, value) for name, value in zip(given, args))
                 kwargs = {name: resolved.get(name, value) for name, value in kwargs.items()}
                 return op.redispatch(keyset & after, *args, **kwargs)
 
             library.impl(self.name, kernel, key, with_keyset=True)
 
-        register("Conjugate", "a conjugate view", torch.Tensor.is_conj, torch.Tensor.resolve_conj)
-        register("Negative", "a negated view", torch.Tensor.is_neg, torch.Tensor.resolve_neg)
+        if self.written:
+            register("Conjugate", "a conjugate view", torch.Tensor.is_conj, torch.Tensor.resolve_conj)
+            register("Negative", "a negated view", torch.Tensor.is_neg, torch.Tensor.resolve_neg)
         register("ZeroTensor", "a ZeroTensor", torch.Tensor._is_zerotensor, torch.Tensor.clone)
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:

@@ -125,8 +125,7 @@ def _each(operator: _Operator, given: Mapping[str, Any], dims: Mapping[str, Any]
 def fit_layout(tensor: Tensor, value: Any) -> Any:
     """The tensor itself, or a copy if the signature does not accept its strides."""
     if "c" in tensor.attributes or "dense" in tensor.attributes:
-        # A ZeroTensor has no memory, but says that it is contiguous.
-        return value.clone(memory_format=torch_module().contiguous_format) if value._is_zerotensor() else value.contiguous()
+        return value.contiguous()
     if "f" in tensor.attributes and value.dim() > 1:
         back = tuple(reversed(range(value.dim())))
         return value.permute(back).contiguous().permute(back)

@@ -146,6 +146,20 @@ FORMS = {
 }
 
 
+def test_zero_tensors(ops):
+    """Derivatives that are zero may come as tensors without memory, also inside of the tensors of a level."""
+    zero = lambda: torch._efficientzerotensor((3, 4), dtype=torch.float64)  # noqa: E731
+    for f in (ops.wave_grad, torch.ops.tenon_transforms.wave_grad):
+        assert all((one == 0).all() for one in f(zero(), X, W))
+        torch.testing.assert_close(f(X, zero(), W), (X * W, torch.zeros_like(W)))
+
+    def transformed(f):
+        inner = lambda x, w: jacfwd(lambda v: (f(x * v, v.cos()) * 2 - x).sum())(w) + x  # noqa: E731
+        return grad(lambda *both: inner(*both).square().sum(), (0, 1))(X, W)
+
+    agree(ops, transformed)
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_torch_func(ops, name):
     agree(ops, FORMS[name])
