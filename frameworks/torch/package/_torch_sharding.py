@@ -125,6 +125,12 @@ def _arguments(operator: _Operator, values: Mapping[str, Any]) -> Iterator[_Argu
 def _keep_written(operator: _Operator, given: Sequence[_Argument], allowed: Sequence[Any]) -> Sequence[Any]:
     """The rules that leave each argument that is written where it is: DTensor would let the function write to a copy."""
     written = [(i, one) for i, one in enumerate(given) if one.name in operator.written]
+    version = torch_module().__version__
+    if written and not operator.results and tuple(map(int, version.split(".")[:2])) < (2, 13):
+        raise RuntimeError(
+            f"{operator.name}(): argument '{written[0][1].label}' is a DTensor that is written, and DTensor needs torch 2.13 for an "
+            f"operator without results, but this is torch {version}; pass {written[0][1].label}.to_local()"
+        )
     for i, one in written:
         first, *others = one.spec.placements
         if any(other != first for other in others):  # DTensor would combine the rules of both

@@ -16,6 +16,7 @@ COMPILER = shlex.split(os.environ.get("CC", "cc"))
 if not runs(COMPILER[0]):
     pytest.skip("there is no C compiler that runs", allow_module_level=True)
 
+VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 

@@ -11,12 +11,11 @@ import time
 import warnings
 
 import pytest
-from operators import HERE, compiled_library, tenon, torch
+from operators import HERE, VERSION, compiled_library, tenon, torch
 from random_calls import copied, random_arguments, same
 
 from tenon import _torch_native, _torch_ops
 
-VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 if VERSION < (2, 10):
     pytest.skip("torch has no kernels in C before 2.10", allow_module_level=True)
 OPTIONALS = VERSION >= (2, 13)

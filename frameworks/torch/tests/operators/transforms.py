@@ -1,9 +1,9 @@
 """The layer of torch_transforms.c: how tests load it, and the same in pure torch."""
 
 import pytest
-from operators import HERE, compiled_library, tenon, torch
+from operators import HERE, VERSION, compiled_library, tenon, torch
 
-if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
+if VERSION < (2, 6):
     pytest.skip("the transforms of operators need torch 2.6", allow_module_level=True)
 DERIVATIVES = {
     "backward": {
