@@ -170,6 +170,7 @@ static int add_item(tenon__py_frame *f, tenon__py_list *list, tenon_py_borrowed 
 {
     list->views[list->count] = borrowed->view;
     list->borrows[list->count] = borrowed;
+    f->elements |= borrowed->view.numel;
     int lost = tenon__py_has_gradient(borrowed->view.dtype) ? check_item_gradient(f, list, owner, object) : 0;
     Py_ssize_t item = list->count++; /* it is released with the others from here on */
     if (lost < 0 ||
@@ -205,13 +206,18 @@ static TENON__PY_NOINLINE int read_item(tenon__py_frame *f, tenon__py_list *list
     return add_item(f, list, borrowed, owner, object);
 }
 
-/* Describe an array or tensor in C order in memory of the CPU whose framework has a struct that is read in place. */
-static TENON__PY_ALWAYS_INLINE bool read_struct(PyObject *object, const tenon__py_kind **kind,
+/* Describe an array or tensor in C order in memory of the CPU whose framework has a struct that is read in place. `read` is what
+ * the framework's function fills in: it is not `tensor`, so that the compiler keeps that in registers. */
+static TENON__PY_ALWAYS_INLINE bool read_struct(PyObject *object, const tenon__py_kind **kind, tenon__py_c_tensor *read,
                                                 tenon__py_c_tensor *tensor, uint64_t *flags)
 {
     *flags = 0;
-    if (!tenon__py_has_array_struct(object))
-        return tenon__py_read_c_tensor(object, kind, tensor);
+    if (!tenon__py_has_array_struct(object)) {
+        if (!tenon__py_read_c_tensor(object, kind, read))
+            return false;
+        *tensor = *read;
+        return true;
+    }
     const tenon__py_array *array = tenon__py_array_of(object);
     tensor->dtype = tenon__py_array_dtype(array);
     tensor->data = array->data;
@@ -222,26 +228,36 @@ static TENON__PY_ALWAYS_INLINE bool read_struct(PyObject *object, const tenon__p
 }
 
 /* The next items of the list, up to one that has no such struct. 0, or -1 with an exception. */
-static int read_plain_items(tenon__py_frame *f, tenon__py_list *list, tenon__py_c_tensor *tensor)
+static int read_plain_items(tenon__py_frame *f, tenon__py_list *list, tenon__py_c_tensor *read)
 {
     PyObject *items = list->items;
     Py_ssize_t first = list->count, i = first, count = tenon__py_tuple_size(items);
     const tenon__py_kind *kind = NULL;
+    tenon__py_c_tensor tensor;
     tenon_view *view = &list->views[i];
+    int64_t *dims = list->dims, elements = 0;
+    size_t dims_left = list->dims_left;
     uint64_t flags;
-    for (; i < count && read_struct(tenon__py_tuple_item(items, i), &kind, tensor, &flags); i++, view++) {
-        size_t dims = 2 * (size_t)tensor->ndim;
-        list->count = i;
-        if (list->dims_left < dims && !more_dims(f, list, tensor->ndim))
-            return -1;
-        if (!tenon_view_init_fast(view, tensor->data, tensor->dtype, tensor->ndim, tensor->shape, NULL, 0, flags,
-                                  list->dims))
+    for (; i < count && read_struct(tenon__py_tuple_item(items, i), &kind, read, &tensor, &flags); i++, view++) {
+        size_t needed = 2 * (size_t)tensor.ndim;
+        if (dims_left < needed) {
+            list->count = i;
+            dims = more_dims(f, list, tensor.ndim);
+            if (!dims)
+                return -1;
+            dims_left = list->dims_left;
+        }
+        if (!tenon_view_init_fast(view, tensor.data, tensor.dtype, tensor.ndim, tensor.shape, NULL, 0, flags, dims))
             break;
-        list->dims += dims;
-        list->dims_left -= dims;
+        elements |= view->numel;
+        dims += needed;
+        dims_left -= needed;
     }
     if (!f->like && i > first)
         f->like = tenon__py_tuple_item(items, first);
+    f->elements |= elements;
+    list->dims = dims;
+    list->dims_left = dims_left;
     list->count = i;
     return 0;
 }
@@ -446,6 +462,7 @@ int tenon__py_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dt
     if (!object)
         return -1;
     list->borrows[list->count] = borrowed;
+    f->elements |= borrowed->view.numel;
     list->views[list->count++] = borrowed->view;
     f->elements |= borrowed->view.numel;
     int status = PyList_Append(f->result_objects[index], object);
