@@ -216,6 +216,14 @@ fn shapes() {
     assert!(Argument::array(&[1f32, 2.0], &[3]).is_err());
     let mut elements = [1f64, 2.0];
     assert!(Argument::array_mut(&mut elements, &[2, 1]).is_ok());
+    // Sizes and dimensions that no array has.
+    assert!(Argument::array::<f32>(&[], &[0, usize::MAX]).is_err());
+    assert!(Array::from_vec(Vec::<f32>::new(), &[usize::MAX, 0]).is_err());
+    assert!(Array::from_vec(vec![1f32], &[1; 100]).is_err());
+    let message =
+        call("saxpy", &[1.0.into(), Argument::array(&[1f32], &[1; 100]).unwrap(), (&[1f32][..]).into()]);
+    let message = message.err().unwrap().to_string();
+    assert!(message.contains("expected 0 to 64, got 100"), "{message}");
 }
 
 #[cfg(feature = "ndarray")]
