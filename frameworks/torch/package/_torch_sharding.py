@@ -80,6 +80,7 @@ def _make_rule(operator: _Operator, sharding: Sharding) -> Any:
         dtensor = sys.modules[_MODULE]
         Partial, Replicate, Shard = dtensor.Partial, dtensor.Replicate, dtensor.Shard
         given = list(_arguments(operator, {**dict(zip(operator.positional, args)), **kwargs}))
+        _check_version(operator, given)
         batch = sharding.batch_of(operator)
         leading = batch.names if batch else set()
         ranks = [len(one.spec.shape) - len(one.tensor.dims) + 1 if one.name in leading else 0 for one in given]
@@ -122,15 +123,23 @@ def _arguments(operator: _Operator, values: Mapping[str, Any]) -> Iterator[_Argu
                 yield _Argument(name, f"{name}[{i}]", tensor, item)
 
 
+def _check_version(operator: _Operator, given: Sequence[_Argument]) -> None:
+    """Refuse what this version of DTensor cannot do, and fails at without a reason."""
+    version = torch_module().__version__
+    listed = next((one for one in given if one.name in operator.lists), None)
+    written = next((one for one in given if one.name in operator.written and not operator.results), None)
+    found = [(listed, "in a list", (2, 10)), (written, "written by an operator without results", (2, 13))]
+    for one, what, oldest in found:
+        if one and tuple(map(int, version.split(".")[:2])) < oldest:
+            raise RuntimeError(
+                f"{operator.name}(): argument '{one.label}' is a DTensor that is {what}, which needs torch {oldest[0]}.{oldest[1]}, "
+                f"but this is torch {version}; pass {one.label}.to_local()"
+            )
+
+
 def _keep_written(operator: _Operator, given: Sequence[_Argument], allowed: Sequence[Any]) -> Sequence[Any]:
     """The rules that leave each argument that is written where it is: DTensor would let the function write to a copy."""
     written = [(i, one) for i, one in enumerate(given) if one.name in operator.written]
-    version = torch_module().__version__
-    if written and not operator.results and tuple(map(int, version.split(".")[:2])) < (2, 13):
-        raise RuntimeError(
-            f"{operator.name}(): argument '{written[0][1].label}' is a DTensor that is written, and DTensor needs torch 2.13 for an "
-            f"operator without results, but this is torch {version}; pass {written[0][1].label}.to_local()"
-        )
     for i, one in written:
         first, *others = one.spec.placements
         if any(other != first for other in others):  # DTensor would combine the rules of both
