@@ -42,10 +42,10 @@ defmodule Tenon do
   pending: at most one second, and only as long as one of them ends every 50 ms. It does not wait for slower functions, so
   a process that makes such memory in a loop must check `stats/0`.
 
-  If a process is killed in a dirty NIF, for example in a long function of a `Tenon.Library`, the NIF runs on, and the
-  memory that the process referred to lives at least until its end. The runtime may then leave it until the scheduler on
-  which the process ended has other work, which can take long on an idle system. A process that has made tensors on
-  another 32 MB, and `stats/0`, wake all schedulers, which then free it.
+  If a process is killed in a dirty NIF, for example in a long function of a `Tenon.Library`, the NIF continues, and the
+  memory that the process referred to lives at least until the NIF ends. The runtime may then free it only when the
+  scheduler on which the process ended has other work, which can take long on an idle system. `stats/0`, and a process
+  that has made tensors on another 32 MB, wake all schedulers, which then free it.
   """
 
   import Tenon.Error, only: [value!: 1]

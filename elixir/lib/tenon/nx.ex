@@ -6,8 +6,8 @@ defmodule Tenon.Nx do
   A reference to an Nx tensor does not protect its memory from `Nx.backend_deallocate/1`, nor from a backend that donates
   its buffers. Do not use these with a tensor whose memory `from_nx/2` shares.
 
-  If Nx or a backend refuses a tensor (a template, a tensor that was deallocated or is an expression of `defn`, a backend
-  without pointers), the result is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
+  Nx or a backend may refuse a tensor: a template, a deallocated tensor, an expression of `defn`, or one of a backend
+  without pointers. The result is then `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's message.
 
   Functions of Nx that compute with tensors (`Nx.add/2`, `Nx.concatenate/2`, `Nx.to_tensor/1`) and `defn` accept Tenon's
   tensors too. They use `Nx.LazyContainer`, which converts them with `to_nx(tensor, copy: :allow)`. Functions that take an

@@ -71,7 +71,7 @@
 //!   crate checks. References to tensors with `alias`, `inplace` or `unaligned` do not compile: take [`Cells`].
 //! - An object that is passed twice to a function that changes one of the two is refused.
 //! - [`Kept`] memory is copied out; a tensor of bools has elements of the type [`Bool`]; an [`Out`] that is not filled fails the call.
-//! - Memory of a [`Shared`] that an array of the caller shows is written to by no function of the library.
+//! - No function of the library writes to memory of a [`Shared`] that an array of the caller shows.
 //! - A function that has a [`Callback`] takes tensors as [`Cells`], because the callback may change them. It ends if the callback fails.
 //! - A panic fails the call with a RuntimeError, also one in `Drop` or in the `Display` of an error. With `panic = "abort"` in the
 //!   profile it ends the process, as it does everywhere: leave that out.
