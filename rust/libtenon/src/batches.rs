@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::function::{Param, Place};
 use crate::kept;
 use crate::outs::Written;
-use crate::tensors::View;
+use crate::tensors::{View, refuse_device};
 
 /// An argument of a batch, `x: f32[**b, n]`: its items have D dimensions, 0 of them if they are single elements. Arguments of
 /// other shapes are broadcast, as NumPy does. [`BatchOut::fill`] and [`BatchOut::for_each`] visit the items.
@@ -93,6 +93,7 @@ unsafe impl<T: Element, const D: usize> Param for BatchOut<'_, T, D> {
     type At<'x> = BatchOut<'x, T, D>;
     unsafe fn read<'x>(call: RawCall, place: Place, slot: &'x Written) -> Result<BatchOut<'x, T, D>, Failed> {
         let view = unsafe { &*(*call.value(place)).payload.view };
+        refuse_device(call, place, view)?;
         kept::refuse_overlap(call, place, view)?;
         let first = view.ndim as usize - D;
         let shape = std::array::from_fn(|i| unsafe { *view.shape.add(first + i) } as usize);

@@ -10,7 +10,7 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::function::{Param, Place};
 use crate::kept;
-use crate::tensors::data_of;
+use crate::tensors::{ON_A_DEVICE, data_of, refuse_device};
 
 /// How much of a result has been written. The function cannot change it but by writing.
 #[doc(hidden)]
@@ -199,6 +199,7 @@ unsafe impl<T: Element> Param for Out<'_, T> {
     unsafe fn read<'x>(call: RawCall, place: Place, slot: &'x Written) -> Result<Out<'x, T>, Failed> {
         unsafe {
             let view = &*(*call.value(place)).payload.view;
+            refuse_device(call, place, view)?;
             kept::refuse_constant(call, place, view)?;
             Ok(Out::new(call, place, view, slot))
         }
@@ -267,7 +268,8 @@ fn alloc<'a>(
         *size = i64::try_from(*given).map_err(|_| Error::overflow("the result is too large"))?;
     }
     let view = unsafe { service(call.0, index as i32, dtype, shape.len() as i32, sizes.as_ptr()) };
-    unsafe { view.as_ref() }.ok_or_else(|| Error::memory("the result could not be allocated"))
+    let view = unsafe { view.as_ref() }.ok_or_else(|| Error::memory("the result could not be allocated"))?;
+    if view.device.is_cpu() { Ok(view) } else { Err(Error::failed(format!("result {index} {ON_A_DEVICE}"))) }
 }
 
 pub(crate) fn alloc_result<'a>(

@@ -23,6 +23,20 @@ unsafe fn view_of<'x>(call: RawCall, place: Place) -> &'x abi::View {
     unsafe { &*(*call.value(place)).payload.view }
 }
 
+/// What is said of a result that this crate cannot write.
+pub(crate) const ON_A_DEVICE: &str = "is on a device, as an argument is; only an `AnyTensorMut` can be";
+
+/// Refuses a result on a device: the host allocates results where the arguments are.
+#[inline(always)]
+pub(crate) fn refuse_device(call: RawCall, place: Place, view: &abi::View) -> Result<(), Failed> {
+    if !place.result || view.device.is_cpu() { Ok(()) } else { Err(refuse_result(call, place)) }
+}
+
+#[cold]
+fn refuse_result(call: RawCall, place: Place) -> Failed {
+    call.fail(abi::EFAILED, &format!("{} {ON_A_DEVICE}", call.describe(place)))
+}
+
 #[inline(always)]
 unsafe fn sizes<const D: usize>(view: &abi::View) -> ([usize; D], [isize; D]) {
     let (mut shape, mut strides) = ([0; D], [0; D]);
@@ -153,6 +167,7 @@ unsafe impl<T: Element> Param for &mut [T] {
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<&'x mut [T], Failed> {
         unsafe {
             let view = view_of(call, place);
+            refuse_device(call, place, view)?;
             kept::refuse_overlap(call, place, view)?;
             let (data, length) = (data_of::<T>(view), view.numel as usize);
             if place.result {
@@ -544,6 +559,7 @@ unsafe impl<T: Element, const D: usize> Param for CellsMut<'_, T, D> {
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<CellsMut<'x, T, D>, Failed> {
         unsafe {
             let view = view_of(call, place);
+            refuse_device(call, place, view)?;
             kept::refuse_constant(call, place, view)?;
             if place.result && !shares_memory(call, view) {
                 data_of::<T>(view).write_bytes(0, view.numel as usize);
@@ -814,6 +830,7 @@ unsafe impl<T: Element> Param for OutList<'_, T> {
     unsafe fn read<'x>(call: RawCall, place: Place, _: &'x ()) -> Result<OutList<'x, T>, Failed> {
         let items = unsafe { list_of(&*call.value(place)) };
         for view in items {
+            refuse_device(call, place, view)?;
             kept::refuse_overlap(call, place, view)?;
             unsafe { data_of::<T>(view).write_bytes(0, view.numel as usize) };
         }

@@ -603,6 +603,26 @@ fn two_classes_with_one_name() {
 }
 
 #[test]
+fn results_on_a_device() {
+    let mut x = Array::new(&[1f64, 2.0], &[2]);
+    let (x, mut z) = (x.view(), *Array::new(&[0f64; 2], &[2]).view());
+    let (mut shape, mut strides) = ([2], [1]);
+    (z.shape, z.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
+    z.device = abi::Device { kind: 2, index: 0 };
+    z.data = std::ptr::without_provenance_mut(64); // memory that the CPU does not have
+    let calls: [(&str, &[Value]); 4] = [
+        ("twice", &[tensor(&x)]),
+        ("zeros", &[int(2)]),
+        ("sum", &[tensor(&x), tensor(&x)]),
+        ("zeroed", &[tensor(&x)]),
+    ];
+    for (name, args) in calls {
+        let error = run(name, args, &mut [tensor(&z)]).err().unwrap();
+        assert_eq!(error.1, "result 0 is on a device, as an argument is; only an `AnyTensorMut` can be");
+    }
+}
+
+#[test]
 fn a_callback_that_fails_ends_the_function() {
     let mut x = Array::new(&[1f64], &[1]);
     let f = value(kind::CALLABLE, Payload { integer: 0 });
