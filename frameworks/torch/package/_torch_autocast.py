@@ -96,8 +96,8 @@ def _wanted(autocast: str, choices: Sequence[str], dtype: Any) -> Any:
 def _advised(operator: _Operator, error: Exception, device: str) -> Exception:
     """The error, with the option that helps if the tensor has the dtype that autocast makes."""
     dtype = torch_module().get_autocast_dtype(device)
-    if not isinstance(error, TypeError) or f"dtype is {short_name(dtype)}," not in str(error):
-        return error
+    if not isinstance(error, TypeError) or f"dtype is {short_name(dtype)}," not in str(error) or "pass autocast=" in str(error):
+        return error  # inside torch.vmap, the operator of a level has advised already
     choices = {one for tensor in operator.tensors.values() for one in tensor.choices}
     value = next((one for one in ("f32", "bf16", "f16") if choices == {one}), "signature")
     name = str(dtype).rpartition(".")[2]

@@ -203,11 +203,14 @@ def own_error(error: RuntimeError, function: Callable[..., Any], args: Any, kwar
     if message != str(error):
         return error
     if not matched:  # it has not run, and refuses the arguments again; gradients are the operator's concern
+        torch = torch_module()
         try:
-            with torch_module().no_grad():
+            with torch.no_grad():
                 function(*args, **kwargs)
         except Exception as raised:
-            return raised.with_traceback(None)
+            # Tensors of a subclass or of a transform are refused for what they are: torch has unwrapped them for the kernel.
+            if str(raised) == message or all(map(_is_plain, (x for value in (*args, *kwargs.values()) for x in _flat(value)))):
+                return raised.with_traceback(None)
     return error if own is RuntimeError else own(message)
 
 
@@ -667,6 +670,12 @@ def _is_list(value: Any) -> bool:
 def _flat(value: Any) -> Iterable[Any]:
     """The tensors of an argument: itself, or the items of a list; none of None."""
     return () if value is None else value if _is_list(value) else (value,)
+
+
+def _is_plain(value: Any) -> bool:
+    torch = torch_module()
+    wrapped = isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
+    return not wrapped and (not isinstance(value, torch.Tensor) or type(value) in (torch.Tensor, torch.nn.Parameter))
 
 
 def _map(change: Callable[[Any], Any], value: Any) -> Any:

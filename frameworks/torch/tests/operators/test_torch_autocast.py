@@ -1,7 +1,7 @@
 """Operators under torch.autocast."""
 
 import pytest
-from operators import compiled_library, tenon, torch
+from operators import VERSION, compiled_library, tenon, torch
 
 SOURCE = """
 #include <tenon/function.h>
@@ -68,6 +68,10 @@ def test_a_refusal_names_the_option(kernels):
         for f in (ops.twice, ops.twice.op):
             with pytest.raises(TypeError, match=message):
                 f(narrow(1))
+            if VERSION >= (2, 6):
+                with pytest.raises(TypeError) as caught:
+                    torch.vmap(f)(narrow(1, 2)[None])
+                assert str(caught.value).count("autocast=") == 1
         assert ops.twice(torch.ones(1)).tolist() == [2]
 
 

@@ -203,6 +203,21 @@ def test_compiled(ops, name):
 # -------------------------------------------------------------------------------------------------------------- messages
 
 
+def test_mistakes_inside_of_transforms(ops):
+    """The message is that of the function, which sees the tensor inside of the one that a transform passes."""
+    says = r"wave\(\): argument 'w': dimension 0 is 5, but k = 4 from argument 'x'"
+    wrong = doubles(5)
+    for run in (
+        lambda f: vmap(f, (0, None))(X, wrong),
+        lambda f: grad(lambda x: f(x, wrong).sum())(X),
+        lambda f: jvp(lambda x: f(x, wrong), (X,), (V,)),
+        lambda f: vmap(grad(lambda x: f(x, wrong).sum()))(X),
+    ):
+        for f in both_ways(ops):
+            with pytest.raises((ValueError, RuntimeError), match=says):
+                run(f)
+
+
 def test_without_a_forward(ops):
     with pytest.raises(RuntimeError, match=r"carries a tangent.*pass forward=\{'double_all': ...\} to tenon.torch_ops\(\)"):
         jvp(ops.double_all, (W,), (W,))
