@@ -35,9 +35,9 @@ def compiled(f):
     return torch.compile(f, fullgraph=True, backend="aot_eager")
 
 
-def check_batch(ops, mesh, placements, wrap=lambda f: f):
+def check_batch(ops, mesh, placements, wrap=lambda f: f, rows=8):
     """x is sharded along its batch, the weight is whole; the gradient of the weight is a sum over the devices."""
-    x, w = doubles(8, 4, 3), doubles(3)
+    x, w = doubles(rows, 4, 3), doubles(3)
     everywhere = [Replicate()] * mesh.ndim
     shared = distribute_tensor(x, mesh, placements).requires_grad_()
     weight = distribute_tensor(w, mesh, everywhere).requires_grad_()
@@ -165,6 +165,7 @@ def main(rank, size, folder, library):
     mesh = init_device_mesh("cpu", (size,))
     for placement in (Shard(0), Shard(1), Replicate()):
         check_batch(ops, mesh, [placement])
+    check_batch(ops, mesh, [Shard(0)], rows=5)  # 2, 2, 1 and none in four processes
     if size == 2:
         check_batch(ops, mesh, [Shard(0)], compiled)
         check_written(ops, lenient, mesh, compiled)
