@@ -171,6 +171,42 @@ static void test_match(void **state)
            "  dtype is f32, but T = f64 from argument 't'");
 }
 
+static tenon_value bytes_value(const void *data, int64_t length)
+{
+    return (tenon_value){.kind = TENON_KIND_BYTES, .as.list = {data, length}};
+}
+
+/* Bytes are never written to, so a tensor that is may not be in their memory; one that is only read may. */
+static void test_bytes_and_what_is_written(void **state)
+{
+    (void)state;
+    call c;
+    float data[8] = {0};
+    int64_t n = 4, dims[4];
+    tenon_view views[2];
+    tenon_dl_tensor source = {.data = data, .dtype = TENON_F32, .ndim = 1, .device = {TENON_CPU, 0}, .shape = &n};
+    OK(tenon_view_init(&views[0], &source, 0, dims, &err));
+    source.data = data + 4;
+    OK(tenon_view_init(&views[1], &source, 0, dims + 2, &err));
+    tenon_value x = tensor_value(&views[0]), xs = {.kind = TENON_KIND_TENSORS, .as.list = {views, 2}};
+
+    const char *one = "f(x: f32[n] rw, b: bytes)", *list = "f(b: bytes, xs: [f32[n] rw])";
+    misfit(one, ARGS(x, bytes_value((char *)data + 15, 1)), TENON_EOVERLAP,
+           "f(): argument 'x' shares memory with argument 'b' and is written to; pass a copy of one of them");
+    fits(&c, one, ARGS(x, bytes_value(data + 4, 16))); /* right behind it */
+    done(&c);
+    fits(&c, one, ARGS(x, bytes_value(data, 0)));
+    done(&c);
+    fits(&c, "f(x: f32[n], b: bytes)", ARGS(x, bytes_value(data, 16)));
+    done(&c);
+    fits(&c, "f(x: f32[n] rw alias, b: bytes)", ARGS(x, bytes_value(data, 16)));
+    done(&c);
+    misfit(list, ARGS(bytes_value((char *)data + 31, 1), xs), TENON_EOVERLAP,
+           "f(): argument 'xs[1]' shares memory with argument 'b' and is written to; pass a copy of one of them");
+    fits(&c, list, ARGS(bytes_value(data + 8, 4), xs));
+    done(&c);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- results */
 
 static int64_t integers[] = {1, -2, INT64_MIN};
@@ -334,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_dtype_variables),
         cmocka_unit_test(test_match),
+        cmocka_unit_test(test_bytes_and_what_is_written),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_mistakes_of_functions),
         cmocka_unit_test(test_host_makes_bytes),
