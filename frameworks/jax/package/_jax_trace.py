@@ -343,7 +343,7 @@ class Signature:
     def view(self, index: int, value: Any, item: int = -1) -> View:
         if self.is_jax_array(value):
             return View(value.dtype, value.shape, "")
-        if type(value).__name__ == "TypedNdArray":  # as JAX hands NumPy arrays on; that of JAX 0.8 is none itself
+        if type(value).__name__ == "TypedNdArray":  # what JAX makes of a NumPy array; in JAX 0.8 it is not an array
             value = self.numpy.asarray(value)
         if item < 0:
             _native._read_tensor(self.function, index, value)
