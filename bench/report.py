@@ -125,7 +125,7 @@ def gpu_section(current):
     except files.Unusable as problem:
         return f"## On a GPU\n{problem}\n"
     older = "" if tables.versions(results) == current else (
-        f" They are not of Tenon {' and '.join(current)}, as the other figures of this page are.")
+        f" The other figures on this page are of Tenon {' and '.join(current)}.")
     parts = ["## On a GPU", f"These figures were measured with {tables.measured_with(results)}.{older}\n",
              f"The machine, in a run {sources.words(results)}:", machine(results), ""]
     for title, text in tables.on_gpu(results):
