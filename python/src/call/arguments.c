@@ -482,16 +482,46 @@ static int to_choice(const tenon__py_function *function, const tenon_parameter *
                                     object);
 }
 
-/* The numbers of a list as a new tuple, or NULL with an exception. If `most` is not -1, reads at most `most` + 1 of
- * them, because an iterator may be endless. */
+/* Whether the object is a list of numbers: a sequence that is not a mapping, or an array of one dimension; -1 with an
+ * exception. */
+static int is_list_of_numbers(PyObject *object)
+{
+    const tenon__py_producer *owner = NULL;
+    PyObject *attribute;
+    if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
+        return 1;
+    if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object))
+        return 0;
+    /* Arrays are iterable, but PySequence_Check may not accept them: torch's tensors are not sequences. */
+    if (!PySequence_Check(object) && (tenon__py_owner(object, &owner) < 0 || !owner))
+        return PyErr_Occurred() ? -1 : 0;
+    int found = tenon__py_attribute(object, "keys", &attribute);
+    if (found) {
+        Py_XDECREF(found > 0 ? attribute : NULL);
+        return found < 0 ? -1 : 0;
+    }
+    found = tenon__py_attribute(object, "ndim", &attribute);
+    if (found < 1)
+        return found < 0 ? -1 : 1;
+    int overflow = 0;
+    bool fits = !PyLong_Check(attribute) || PyLong_AsLongAndOverflow(attribute, &overflow) == 1;
+    Py_DECREF(attribute);
+    return fits;
+}
+
+/* The numbers of a list as a new tuple, or NULL with an exception. Reads no more of them than the list says that it has,
+ * or `most` + 1 if that is not -1, because an iterator may be endless. */
 static PyObject *read_items(PyObject *object, Py_ssize_t most)
 {
-    if (most < 0 || PyTuple_CheckExact(object) || PyList_CheckExact(object))
+    if (PyTuple_CheckExact(object) || PyList_CheckExact(object))
         return PySequence_Tuple(object);
+    Py_ssize_t size = most < 0 ? PyObject_Size(object) : most + 1;
+    if (size < 0)
+        return NULL;
     PyObject *iterator = PyObject_GetIter(object), *item = NULL;
     PyObject *list = iterator ? PyList_New(0) : NULL;
     int status = list ? 0 : -1;
-    while (status == 0 && PyList_Size(list) <= most && (item = PyIter_Next(iterator))) {
+    while (status == 0 && PyList_Size(list) < size && (item = PyIter_Next(iterator))) {
         status = PyList_Append(list, item);
         Py_DECREF(item);
     }
@@ -542,17 +572,13 @@ static int to_item(const tenon__py_function *function, const tenon_parameter *pa
 static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                    tenon_block **blocks, tenon_value *value)
 {
-    bool is_text_or_dict =
-        PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object);
-    const tenon__py_producer *owner = NULL;
-    if (!is_text_or_dict && !PySequence_Check(object) && tenon__py_owner(object, &owner) < 0)
-        return -1;
-    /* Arrays are iterable, but PySequence_Check may not accept them: torch's tensors are not sequences. */
-    if (is_text_or_dict || (!owner && !PySequence_Check(object)))
-        return tenon__py_wrong_type(function, param, object);
+    int is_list = is_list_of_numbers(object);
+    if (is_list < 1)
+        return is_list < 0 ? -1 : tenon__py_wrong_type(function, param, object);
     PyObject *items = read_items(object, param->count);
     if (!items) {
-        tenon__py_raise_deleted(function, param->name, object);
+        if (!tenon__py_raise_deleted(function, param->name, object))
+            tenon__py_note_argument(function, param->name);
         return -1;
     }
     Py_ssize_t length = PyTuple_Size(items);

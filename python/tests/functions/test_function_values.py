@@ -1,11 +1,13 @@
 """What becomes of each kind of argument that is no tensor, and what is said of the wrong ones."""
 
+import collections
 import decimal
 import enum
 import fractions
 import math
 import operator
 import sys
+import types
 import warnings
 
 import pytest
@@ -367,6 +369,35 @@ def test_no_more_is_read_than_there_may_be(kind):
         assert numbers.read == 3
     refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got 1 number", range(1))
     assert echo.value(range(2)) == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["ints", "floats"])
+def test_no_more_is_read_than_the_list_has(kind):
+    numbers = Endless(2)
+    assert Echo(f"f(a: {kind})").value(numbers) == [0, 1]
+    assert numbers.read == 2
+    with pytest.raises(TypeError, match="it has no length"):
+        Echo(f"f(a: {kind})").value(Endless())
+
+
+def full_name(value):
+    module = type(value).__module__
+    return type(value).__qualname__ if module == "builtins" else f"{module}.{type(value).__qualname__}"
+
+
+@pytest.mark.parametrize("kind", ["ints", "floats"])
+def test_mappings_are_not_lists(kind):
+    for mapping in (collections.UserDict({0: 7}), collections.ChainMap({0: 7}), types.MappingProxyType({0: 7}), {0: 7}):
+        refused(Echo(f"f(a: {kind})"), TypeError, f"f(): argument 'a': expected {kind}, got {full_name(mapping)}", mapping)
+
+
+@pytest.mark.parametrize("kind", ["ints", "floats", "ints[2]"])
+def test_arrays_of_other_dimensions_are_not_lists(kind):
+    numpy = pytest.importorskip("numpy")
+    arrays = [numpy.float32(3), numpy.array(3), numpy.zeros((0, 3)), numpy.zeros((2, 2), int), numpy.void(b"abcd")]
+    for array in [*arrays, numpy.zeros((), "i4,i4")[()], memoryview(numpy.zeros((2, 2)))]:
+        refused(Echo(f"f(a: {kind})"), TypeError, f"f(): argument 'a': expected {kind}, got {full_name(array)}", array)
+    assert Echo("f(a: floats)").value(numpy.array([1.5, 2.5])) == [1.5, 2.5]
 
 
 def test_int_of_a_bool_of_numpy():
