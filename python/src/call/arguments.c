@@ -627,12 +627,6 @@ bool tenon__py_take_simply(const tenon__py_function *function, int32_t index, Py
             return false;
         value->as.integer = (int64_t)PyLong_AsUnsignedLongLong(object);
         return value->as.integer != -1 || !clear_failure();
-    case TENON_KIND_BYTES:
-        if (!PyBytes_CheckExact(object))
-            return false;
-        value->as.list.data = PyBytes_AsString(object);
-        value->as.list.length = PyBytes_Size(object);
-        return true;
     case TENON_KIND_STR:
     case TENON_KIND_ENUM: {
         const char *text = PyUnicode_CheckExact(object) ? PyUnicode_AsUTF8AndSize(object, &length) : NULL;

@@ -208,16 +208,11 @@ void tenon__py_function_check(tenon__py_function *function, bool checked)
                           memory_order_relaxed);
 }
 
-/* A result as an object: a new reference. */
+/* A result that was not made yet as an object: a new reference. */
 static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->function->signature->results[index];
     const tenon_value *value = &f->base.results[index];
-    PyObject *made = f->result_objects[index];
-    if (made) {
-        f->result_objects[index] = NULL;
-        return made;
-    }
     int there = tenon_frame_has_result(&f->base, index);
     if (there < 0)
         return NULL;
@@ -260,8 +255,11 @@ static TENON__PY_NOINLINE PyObject *make_named(PyTypeObject *type, PyObject *tup
 static TENON__PY_ALWAYS_INLINE PyObject *one_result(tenon__py_frame *f, int32_t index)
 {
     const tenon_value *value = &f->base.results[index];
-    bool is_float = value->kind == TENON_KIND_FLOAT && !(value->flags & TENON_VALUE_UNSET);
-    return is_float ? PyFloat_FromDouble(value->as.number) : result_object(f, index);
+    if (value->kind == TENON_KIND_FLOAT && !(value->flags & TENON_VALUE_UNSET))
+        return PyFloat_FromDouble(value->as.number);
+    PyObject *made = f->result_objects[index];
+    f->result_objects[index] = NULL;
+    return made ? made : result_object(f, index);
 }
 
 static PyObject *several_results(tenon__py_frame *f)

@@ -272,6 +272,16 @@ TENON__PY_INLINE bool tenon__py_take_number(uint32_t kind, PyObject *object, ten
     return kind == TENON_KIND_BOOL && PyBool_Check(object);
 }
 
+/* The same for bytes, after tenon__py_take_number. */
+TENON__PY_INLINE bool tenon__py_take_exact_bytes(uint32_t kind, PyObject *object, tenon_value *value)
+{
+    if (kind != TENON_KIND_BYTES || !PyBytes_CheckExact(object))
+        return false;
+    value->as.list.data = tenon__py_bytes_data(object);
+    value->as.list.length = tenon__py_bytes_size(object);
+    return true;
+}
+
 /* Report what is wrong with a call's arguments. Each raises an exception and returns -1. */
 
 /* A tensor argument that could not be borrowed: names it in the pending exception. For an object that is not an array

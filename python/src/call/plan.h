@@ -99,7 +99,8 @@ static bool tenon__py_plan_value(tenon__py_frame *f, int32_t i, PyObject *object
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_value *value = &f->base.args[i];
     if (!tenon_frame_set_missing(&f->base, i, object != NULL, object == Py_None) &&
-        !tenon__py_take_number(param->kind, object, value) && !tenon__py_take_simply(f->function, i, object, value))
+        !tenon__py_take_number(param->kind, object, value) && !tenon__py_take_exact_bytes(param->kind, object, value) &&
+        !tenon__py_take_simply(f->function, i, object, value))
         return false;
     return !param->checked || value->kind == TENON_KIND_NONE || tenon_plan_bind_value(param, value, &f->base.bindings);
 }

@@ -152,6 +152,25 @@ TENON__PY_INLINE double tenon__py_float_value(PyObject *number)
 #endif
 }
 
+/* Of an object that is known to be bytes. */
+TENON__PY_INLINE const char *tenon__py_bytes_data(PyObject *bytes)
+{
+#ifdef Py_LIMITED_API
+    return PyBytes_AsString(bytes);
+#else
+    return PyBytes_AS_STRING(bytes);
+#endif
+}
+
+TENON__PY_INLINE Py_ssize_t tenon__py_bytes_size(PyObject *bytes)
+{
+#ifdef Py_LIMITED_API
+    return PyBytes_Size(bytes);
+#else
+    return PyBytes_GET_SIZE(bytes);
+#endif
+}
+
 /* Of an object that is known to be a tuple; the last one is for a new tuple, and takes `item`. */
 TENON__PY_INLINE Py_ssize_t tenon__py_tuple_size(PyObject *tuple)
 {
