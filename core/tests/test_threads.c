@@ -91,6 +91,40 @@ static void released_exactly_once(void **state)
     }
 }
 
+/* Release tensors that the main thread has made, and make others. */
+static void *exchange_tensors(void *argument)
+{
+    tenon_tensor **tensors = argument;
+    int64_t shape[] = {2};
+    for (int i = 0; i < ROUNDS; i++) {
+        tenon_tensor_release(tensors[i]);
+        if (tenon_tensor_alloc(TENON_F32, 1, shape, 0, &tensors[i], NULL))
+            atomic_fetch_add(&failures, 1);
+    }
+    return NULL;
+}
+
+static void counts_are_those_of_all_threads(void **state)
+{
+    (void)state;
+    static tenon_tensor *tensors[2 * ROUNDS];
+    int64_t shape[] = {2};
+    pthread_t other;
+    for (int i = 0; i < ROUNDS; i++)
+        assert_ok(tenon_tensor_alloc(TENON_F32, 1, shape, 0, &tensors[i], err));
+    assert_int_equal(pthread_create(&other, NULL, exchange_tensors, tensors), 0);
+    for (int i = ROUNDS; i < 2 * ROUNDS; i++) /* at the same time */
+        assert_ok(tenon_tensor_alloc(TENON_F32, 1, shape, 0, &tensors[i], err));
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_int_equal(atomic_load(&failures), 0);
+    assert_int_equal(tenon_stats_read().tensors, 2 * ROUNDS);
+    assert_int_equal(tenon_stats_read().bytes, 2 * ROUNDS * 2 * (int64_t)sizeof(float));
+    for (int i = 0; i < 2 * ROUNDS; i++)
+        tenon_tensor_release(tensors[i]);
+    assert_int_equal(tenon_stats_read().tensors, 0);
+    assert_int_equal(tenon_stats_read().bytes, 0);
+}
+
 /* -------------------------------------------------------------------------------------------------------- deferred */
 
 typedef struct job {
@@ -196,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(released_exactly_once, nothing_alive),
+        cmocka_unit_test_teardown(counts_are_those_of_all_threads, nothing_alive),
         cmocka_unit_test_teardown(each_job_runs_once, nothing_alive),
         cmocka_unit_test_teardown(drains_in_order, nothing_alive),
         cmocka_unit_test_teardown(release_may_free_the_node, nothing_alive),

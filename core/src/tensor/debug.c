@@ -7,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNKNOWN, OFF, ON };
-
 /* The limits of the released blocks that are kept. */
 enum { MAX_KEPT = 256, MAX_KEPT_BYTES = 64 << 20 };
 
-static _Atomic int mode;
+_Atomic int tenon__debug_mode;
 static atomic_flag list_lock = ATOMIC_FLAG_INIT;
 static tenon_tensor *alive;
 static tenon_tensor *kept_ring[MAX_KEPT];
@@ -31,19 +29,20 @@ static void unlock_list(void)
     tenon__spin_unlock(&list_lock);
 }
 
-bool tenon__debug(void)
+bool tenon__debug_read_mode(void)
 {
-    int now = atomic_load_explicit(&mode, memory_order_relaxed);
-    if (now == UNKNOWN) {
+    int now = atomic_load_explicit(&tenon__debug_mode, memory_order_relaxed);
+    if (now == TENON__DEBUG_UNKNOWN) {
         const char *value = getenv("TENON_DEBUG");
 #ifdef TENON_DEBUG_BUILD
-        now = value && strcmp(value, "0") == 0 ? OFF : ON;
+        bool on = !value || strcmp(value, "0") != 0;
 #else
-        now = value && *value && strcmp(value, "0") != 0 ? ON : OFF;
+        bool on = value && *value && strcmp(value, "0") != 0;
 #endif
-        atomic_store_explicit(&mode, now, memory_order_relaxed);
+        now = on ? TENON__DEBUG_ON : TENON__DEBUG_OFF;
+        atomic_store_explicit(&tenon__debug_mode, now, memory_order_relaxed);
     }
-    return now == ON;
+    return now == TENON__DEBUG_ON;
 }
 
 void tenon_origin(const char *place)

@@ -200,18 +200,47 @@ tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim
 
 /* --------------------------------------------------------------------------------------------------------- memory */
 
+/* Most tensors are made and released by one thread, the first one that counts. It adds to a number of its own, without an
+ * atomic addition, which would take as long as the rest of a release; the other threads share another number. A thread is
+ * known by its thread pointer, which no other thread has while it lives. */
+typedef struct tenon__counter {
+    _Atomic int64_t first, others;
+} tenon__counter;
+
 typedef struct tenon__counters {
-    _Atomic int64_t tensors;
-    _Atomic int64_t exports;
-    _Atomic int64_t bytes;
-    _Atomic int64_t deferred;
+    _Atomic(void *) first_thread; /* NULL: nothing has been counted */
+    tenon__counter tensors;
+    tenon__counter exports;
+    tenon__counter bytes;
+    tenon__counter deferred;
 } tenon__counters;
 
 extern tenon__counters tenon__live;
 
-static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
+#if defined(__linux__) && defined(__has_builtin)
+#if __has_builtin(__builtin_thread_pointer)
+#define TENON__HAS_THREAD_POINTER
+#endif
+#endif
+
+static inline bool tenon__is_first_thread(void)
 {
-    atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
+#ifdef TENON__HAS_THREAD_POINTER
+    void *self = __builtin_thread_pointer(), *none = NULL;
+    void *first = atomic_load_explicit(&tenon__live.first_thread, memory_order_relaxed);
+    return first == self || (!first && atomic_compare_exchange_strong(&tenon__live.first_thread, &none, self));
+#else
+    return false;
+#endif
+}
+
+static inline void tenon__count(tenon__counter *counter, int64_t change)
+{
+    if (tenon__is_first_thread())
+        atomic_store_explicit(&counter->first, atomic_load_explicit(&counter->first, memory_order_relaxed) + change,
+                              memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&counter->others, change, memory_order_relaxed);
 }
 
 void *tenon__alloc(size_t size, bool zeroed);
@@ -315,8 +344,15 @@ void tenon__convert(const tenon_view *dst, const tenon_view *src);
 
 /* ---------------------------------------------------------------------------------------------------------- debug */
 
-/* Whether TENON_DEBUG is on. */
-bool tenon__debug(void);
+/* Whether TENON_DEBUG is on. It is read once; every tensor asks. */
+enum { TENON__DEBUG_UNKNOWN, TENON__DEBUG_OFF, TENON__DEBUG_ON };
+extern _Atomic int tenon__debug_mode;
+bool tenon__debug_read_mode(void);
+static inline bool tenon__debug(void)
+{
+    return atomic_load_explicit(&tenon__debug_mode, memory_order_relaxed) != TENON__DEBUG_OFF &&
+           tenon__debug_read_mode();
+}
 void tenon__debug_add(tenon_tensor *tensor);
 /* Clear the origin after a call that was going to create a tensor but did not. */
 void tenon__debug_forget_origin(void);

@@ -31,13 +31,19 @@ void tenon__free(void *memory, size_t size)
     allocator.free(allocator.context, memory, size);
 }
 
+static int64_t read_counter(const tenon__counter *counter)
+{
+    return atomic_load_explicit(&counter->first, memory_order_relaxed) +
+           atomic_load_explicit(&counter->others, memory_order_relaxed);
+}
+
 tenon_stats tenon_stats_read(void)
 {
     tenon_stats counts;
-    counts.tensors = atomic_load_explicit(&tenon__live.tensors, memory_order_relaxed);
-    counts.exports = atomic_load_explicit(&tenon__live.exports, memory_order_relaxed);
-    counts.bytes = atomic_load_explicit(&tenon__live.bytes, memory_order_relaxed);
-    counts.deferred = atomic_load_explicit(&tenon__live.deferred, memory_order_relaxed);
+    counts.tensors = read_counter(&tenon__live.tensors);
+    counts.exports = read_counter(&tenon__live.exports);
+    counts.bytes = read_counter(&tenon__live.bytes);
+    counts.deferred = read_counter(&tenon__live.deferred);
     return counts;
 }
 
