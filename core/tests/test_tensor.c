@@ -1,6 +1,8 @@
 /* Who owns what: making tensors, counting, releasing. */
 #include "support.h"
 
+#include <tenon/host/room.h>
+
 static void blob_releases_once(void **state)
 {
     (void)state;
@@ -393,10 +395,74 @@ static void allocator_is_set_early(void **state)
     counting_end(&c);
 }
 
+/* An owner whose memory has the tensor in it. */
+typedef struct roomy {
+    tenon_tensor_room room;
+    float data[24];
+    int *released;
+} roomy;
+
+static void roomy_release(void *pointer)
+{
+    roomy *o = pointer;
+    (*o->released)++;
+    memset(o, 0x5a, sizeof *o); /* nothing may be read after this */
+    free(o);
+}
+
+static bool in_debug_mode(void)
+{
+    const char *value = getenv("TENON_DEBUG");
+#ifdef TENON_DEBUG_BUILD
+    return !value || strcmp(value, "0") != 0;
+#else
+    return value && *value && strcmp(value, "0") != 0;
+#endif
+}
+
+static void placed_in_its_owner(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2, 3, 4, 1, 1};
+    for (int32_t ndim = 3; ndim <= 5; ndim++) {
+        int released = 0;
+        roomy *o = malloc(sizeof *o);
+        assert_non_null(o);
+        o->released = &released;
+        tenon_dl_tensor source = {.data = o->data,
+                                  .device = {TENON_CPU, 0},
+                                  .ndim = ndim,
+                                  .dtype = TENON_F32,
+                                  .shape = (int64_t *)(uintptr_t)shape};
+        tenon_view view;
+        int64_t dims[10];
+        tenon_tensor *t = NULL, *part = NULL;
+        assert_ok(tenon_view_init(&view, &source, TENON_READ_ONLY, dims, err));
+        assert_ok(tenon_tensor_place(&o->room, &view, o, roomy_release, &t, err));
+        bool fits = ndim <= TENON_ROOM_DIMS && !in_debug_mode();
+        assert_int_equal((void *)t == (void *)&o->room, fits);
+        memset(dims, 0xff, sizeof dims); /* the tensor has its own */
+        assert_int_equal(tenon_tensor_view(t)->ndim, ndim);
+        assert_memory_equal(tenon_tensor_view(t)->shape, shape, (size_t)ndim * sizeof *shape);
+        assert_int_equal(tenon_tensor_view(t)->strides[0], 12);
+        assert_int_equal(tenon_tensor_view(t)->flags & TENON_READ_ONLY, TENON_READ_ONLY);
+        assert_ptr_equal(tenon_tensor_owner(t, roomy_release), o);
+        assert_ok(tenon_tensor_select(t, 0, 1, &part, err));
+        tenon_tensor_release(t);
+        assert_int_equal(released, 0);
+        assert_int_equal(tenon_tensor_view(part)->shape[0], 3);
+        assert_int_equal(tenon_stats_read().tensors, 2);
+        tenon_tensor_release(part);
+        assert_int_equal(released, 1);
+        assert_int_equal(tenon_stats_read().tensors, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(blob_releases_once, nothing_alive),
+        cmocka_unit_test_teardown(placed_in_its_owner, nothing_alive),
         cmocka_unit_test_teardown(blob_copies_shape, nothing_alive),
         cmocka_unit_test_teardown(blob_without_elements, nothing_alive),
         cmocka_unit_test_teardown(blob_within_its_block, nothing_alive),

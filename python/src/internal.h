@@ -92,6 +92,11 @@ bool tenon__py_is_attached(void);
 
 /* Whether this thread may use objects of the interpreter. It may be attached to another one, or to none. */
 bool tenon__py_attached_to(const tenon__py_interp *interp);
+/* The same of a thread that is attached. */
+TENON__PY_INLINE bool tenon__py_is_current(const tenon__py_interp *interp)
+{
+    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && PyInterpreterState_Get() == interp->state;
+}
 
 /* Leave a job to the next call in that interpreter, from any thread, without waiting. The job must begin by
  * subtracting one from tenon__py_global.waiting. False if the interpreter has ended; the job never runs then. */
@@ -116,6 +121,7 @@ typedef struct tenon__py_holder {
     bool is_alias;   /* by TENON_PY_PIN: it holds an alias, not the object that was imported */
     tenon_kept kept; /* of an argument that a function keeps: its share is the holder */
     tenon_py_borrowed borrowed;
+    tenon_tensor_room room; /* of the imported tensor */
 } tenon__py_holder;
 
 /* Drop a count while an exception may be pending. Code that runs because of it does not see the exception. */

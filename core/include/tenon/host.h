@@ -5,6 +5,7 @@
  *   host/client.h     the table of functions that a host gives the driver, and the services that a function gets from it
  *   host/frame.h      one call, step by step
  *   host/plan.h       the fast path: most calls in few instructions
+ *   host/room.h       a tensor in the memory of its owner
  *
  * A host opens a library (tenon_library_open) and compiles each of its signatures once (tenon_signature_alloc). For a call
  * it fills a tenon_frame with the values of its runtime; the driver matches them, works out the shapes of the results, and
@@ -27,6 +28,7 @@
 #include <tenon/host/frame.h>
 #include <tenon/host/library.h>
 #include <tenon/host/plan.h>
+#include <tenon/host/room.h>
 #include <tenon/host/signature.h>
 
 #endif

@@ -1,11 +1,24 @@
 #include "internal.h"
 
+#include <tenon/host/room.h>
+
 #include <inttypes.h>
 #include <string.h>
 
 enum { DATA_ALIGNMENT = 64 };
+_Static_assert(sizeof(tenon_tensor_room) == sizeof(tenon_tensor) + 2 * TENON_ROOM_DIMS * sizeof(int64_t),
+               "the room of a tensor");
 
 /* ---------------------------------------------------------------------------------------------------------- blocks */
+
+static void clear_block(tenon_tensor *block, size_t size)
+{
+    block->block_size = size;
+    block->owner = NULL;
+    block->release = NULL;
+    block->stream = NULL;
+    block->data_bytes = 0;
+}
 
 tenon_tensor *tenon__tensor_alloc_block(int32_t ndim, size_t extra, bool zeroed, const char *function, tenon_error *err)
 {
@@ -15,11 +28,7 @@ tenon_tensor *tenon__tensor_alloc_block(int32_t ndim, size_t extra, bool zeroed,
         tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", extra + sizeof(tenon_tensor));
         return NULL;
     }
-    block->block_size = size;
-    block->owner = NULL;
-    block->release = NULL;
-    block->stream = NULL;
-    block->data_bytes = 0;
+    clear_block(block, size);
     return block;
 }
 
@@ -68,13 +77,14 @@ void tenon_tensor_release(tenon_tensor *tensor)
     /* Everything that other threads did before they dropped their references happens before the release. */
     atomic_load_explicit(&tensor->count, memory_order_acquire);
     tenon_tensor *root = tensor->root == tensor ? NULL : tensor->root;
-    if (!root && tensor->release)
-        tensor->release(tensor->owner);
+    bool is_placed = tensor->block_size == 0; /* the release frees it */
     if (tensor->data_bytes)
         tenon__count(&tenon__live.bytes, -tensor->data_bytes);
+    if (!root && tensor->release)
+        tensor->release(tensor->owner);
     if (debug)
         tenon__debug_retire(tensor);
-    else
+    else if (!is_placed)
         tenon__tensor_free_block(tensor);
     tenon__count(&tenon__live.tensors, -1);
     tenon_tensor_release(root);
@@ -184,15 +194,9 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
     return status;
 }
 
-tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_release_fn release, tenon_tensor **out,
-                                    tenon_error *err)
+/* Turn a block into a tensor on the memory of a view. */
+static void own_view(tenon_tensor *block, const tenon_view *view, void *owner, tenon_release_fn release)
 {
-    const char *function = "tenon_tensor_from_view";
-    if (!view || !out)
-        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "out" : "view");
-    tenon_tensor *block = tenon__tensor_alloc_block(view->ndim, 0, false, function, err);
-    if (!block)
-        return TENON_ENOMEM;
     block->view = *view;
     block->view.shape = block->dims;
     block->view.strides = block->dims + view->ndim;
@@ -205,6 +209,30 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     block->owner = owner;
     block->release = release;
     tenon__tensor_init(block, NULL);
+}
+
+tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_release_fn release, tenon_tensor **out,
+                                    tenon_error *err)
+{
+    const char *function = "tenon_tensor_from_view";
+    if (!view || !out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "out" : "view");
+    tenon_tensor *block = tenon__tensor_alloc_block(view->ndim, 0, false, function, err);
+    if (!block)
+        return TENON_ENOMEM;
+    own_view(block, view, owner, release);
+    *out = block;
+    return TENON_OK;
+}
+
+tenon_status tenon_tensor_place(tenon_tensor_room *room, const tenon_view *view, void *owner, tenon_release_fn release,
+                                tenon_tensor **out, tenon_error *err)
+{
+    if (view->ndim > TENON_ROOM_DIMS || tenon__debug())
+        return tenon_tensor_from_view(view, owner, release, out, err);
+    tenon_tensor *block = (tenon_tensor *)(void *)room;
+    clear_block(block, 0);
+    own_view(block, view, owner, release);
     *out = block;
     return TENON_OK;
 }

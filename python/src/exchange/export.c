@@ -43,7 +43,7 @@ int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_v
 static PyObject *export_same(tenon_tensor *tensor)
 {
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
-    if (!holder || holder->is_alias || !tenon__py_attached_to(holder->interp))
+    if (!holder || holder->is_alias || !tenon__py_is_current(holder->interp))
         return tenon__py_tensor_new(tensor);
     PyObject *object = holder->borrowed.private_.object;
     int same = tenon__py_has_view(object, &holder->borrowed.view, tenon_tensor_view(tensor));

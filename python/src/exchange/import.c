@@ -26,7 +26,7 @@ static TENON__PY_ALWAYS_INLINE tenon_tensor *tensor_of_holder(tenon__py_holder *
         return tensor;
     }
     tenon_error err;
-    if (tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
+    if (tenon_tensor_place(&holder->room, &holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
         tenon_py_unborrow(&holder->borrowed);
         tenon__py_holder_free(holder);
         return tenon_py_raise(&err);
@@ -117,7 +117,7 @@ static int share_managed(tenon_py_borrowed *borrowed)
         return -1;
     }
     holder->is_alias = false;
-    if (tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
+    if (tenon_tensor_place(&holder->room, &holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
         tenon__py_free_dims(&holder->borrowed);
         tenon__py_holder_free(holder);
         return tenon_py_raise(&err), -1;
