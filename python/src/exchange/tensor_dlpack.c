@@ -254,19 +254,28 @@ static tenon_tensor *table_tensor(void *object)
     return tensor;
 }
 
-static int table_from_object(void *object, tenon_dl_managed **out)
+static int table_export(tenon_tensor *tensor, tenon_dl_managed **out)
 {
     tenon_error err;
-    tenon_tensor *tensor = table_tensor(object);
-    tenon_tensor *given = tensor ? tenon__py_tensor_on(tensor, tenon_tensor_view(tensor)->device, false) : NULL;
-    tenon__py_release(tensor);
-    if (!given)
-        return -1;
-    tenon_status status = tenon_tensor_export(given, out, &err);
-    tenon_tensor_release(given);
+    tenon_status status = tenon_tensor_export(tensor, out, &err);
     if (status)
         tenon_py_raise(&err);
     return status ? -1 : 0;
+}
+
+static int table_from_object(void *object, tenon_dl_managed **out)
+{
+    tenon_tensor *tensor = tenon__py_tensor_of(object);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    /* No code runs that could end the tensor meanwhile, so it needs no count. */
+    if (view && view->device.device_type == TENON_CPU && !(view->flags & TENON_IS_COPIED))
+        return table_export(tensor, out);
+    tensor = table_tensor(object);
+    tenon_tensor *given = tensor ? tenon__py_tensor_on(tensor, tenon_tensor_view(tensor)->device, false) : NULL;
+    int result = given ? table_export(given, out) : -1;
+    tenon__py_release(given);
+    tenon__py_release(tensor);
+    return result;
 }
 
 static int table_to_object(tenon_dl_managed *managed, void **out)
