@@ -23,7 +23,7 @@ unsafe fn view_of<'x>(call: RawCall, place: Place) -> &'x abi::View {
     unsafe { &*(*call.value(place)).payload.view }
 }
 
-/// The message for a result that this crate cannot write.
+/// The message about a result that this crate cannot write.
 pub(crate) const ON_A_DEVICE: &str = "is on a device, as an argument is; only an `AnyTensorMut` can be";
 
 /// Refuses a result on a device: the host allocates results where the arguments are.
