@@ -367,9 +367,8 @@ class _Operator:
                     raise BufferError(
                         f"{self.name}(): argument '{name}': the function cannot write to {what}; pass x.{resolve.__name__}()"
                     )
-                resolved = {
-                    name: _map(lambda x, tensor=self.tensors[name]: fit_layout(tensor, resolve(x)), given[name]) for name in found
-                }
+                fits = {name: functools.partial(fit_layout, self.tensors[name]) for name in found}
+                resolved = {name: _map(fit, _map(resolve, given[name])) for name, fit in fits.items()}
                 args = tuple(resolved.get(name, value) for name, value in zip(given, args))
                 kwargs = {name: resolved.get(name, value) for name, value in kwargs.items()}
                 return op.redispatch(keyset & after, *args, **kwargs)

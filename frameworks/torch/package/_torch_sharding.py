@@ -92,10 +92,10 @@ def _make_rule(operator: _Operator, sharding: Sharding) -> Any:
             return Replicate() if whole else Shard(own)
 
         everywhere = [Replicate()] * len(operator.results)
-        allowed = [(everywhere, [Replicate()] * len(given))]
+        allowed: Sequence[Any] = [(everywhere, [Replicate()] * len(given))]
         for dim in range(rank):
             results = [Partial() if batch and i in batch.sums else Shard(dim) for i in range(len(operator.results))]
-            allowed.append((results, [placed(one, own, dim) for one, own in zip(given, ranks)]))
+            allowed = [*allowed, (results, [placed(one, own, dim) for one, own in zip(given, ranks)])]
         allowed = _keep_written(operator, given, allowed)
         if sharding.mode == "raise":
             _check(operator, given, [inputs for _, inputs in allowed])
