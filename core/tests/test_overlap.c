@@ -233,6 +233,23 @@ static void test_strides_as_large_as_can_be(void **state)
     overlap(&a.view, &b.view);
 }
 
+/* Packed values are compared by bits, which 64 bits cannot count over such distances: then the answer is yes. */
+static void test_packed_values_that_are_too_far_apart(void **state)
+{
+    (void)state;
+    roomy_view a, b;
+    const tenon_dtype half = tenon_dtype_of(TENON_CODE_INT, 4, 1);
+    char *low = (char *)(uintptr_t)4096;
+    view_of(&a, low + ((int64_t)1 << 61), half, 1, DIMS(3), NULL);
+    view_of(&b, low, TENON_U8, 1, DIMS(3), DIMS(((int64_t)1 << 61) + 9));
+    assert_true(overlap(&a.view, &b.view)); /* the distance between them */
+    view_of(&a, low + 1, half, 1, DIMS(3), NULL);
+    view_of(&b, low, TENON_U8, 1, DIMS(17), DIMS((int64_t)1 << 58));
+    assert_true(overlap(&a.view, &b.view)); /* the distance of the last element */
+    view_of(&b, low, TENON_U8, 1, DIMS(4), DIMS((int64_t)1 << 58));
+    assert_false(overlap(&a.view, &b.view)); /* this can still be counted */
+}
+
 /* ---------------------------------------------------------------------------------------------------- counted out */
 
 enum { BITS = 16384 };
@@ -321,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_self_overlap),
         cmocka_unit_test(test_hard_instances_end),
         cmocka_unit_test(test_strides_as_large_as_can_be),
+        cmocka_unit_test(test_packed_values_that_are_too_far_apart),
         cmocka_unit_test(test_random_views_counted_out),
         cmocka_unit_test(test_nothing_is_alive),
     };
