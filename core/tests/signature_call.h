@@ -95,6 +95,8 @@ static inline tenon_status step_end(step_frame *f, bool refused, tenon_bindings 
     tenon_frame_end(&f->base);
     assert_int_equal(f->refusals, refused);
     *bindings = f->base.bindings;
+    if (bindings->argument == f->base.bindings.label) /* of an item of a list */
+        bindings->argument = bindings->label;
     if (refused && error)
         *error = f->refused;
     return refused ? f->refused.status : TENON_OK;
