@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Compilers think that these are too long for two callers; every call that is not by plan goes through one of them. */
-#ifdef __GNUC__
+#if defined(__GNUC__) && !defined(TENON__COVERAGE)
 #define MATCH_INLINE   static inline __attribute__((__always_inline__))
 #define MATCH_NOINLINE __attribute__((__noinline__))
 #else

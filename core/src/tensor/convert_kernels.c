@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(TENON__COVERAGE)
 #define CONVERT_INLINE static inline __attribute__((__always_inline__))
 #else
 #define CONVERT_INLINE static inline

@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(TENON__COVERAGE)
 #define COPY_INLINE static inline __attribute__((__always_inline__))
 #else
 #define COPY_INLINE static inline
