@@ -128,9 +128,9 @@ CONVERT_KERNEL(convert_i64_f64, uint64_t, double, {
 CONVERT_KERNEL(convert_u64_f64, uint64_t, double, y = convert_f64_of_halves(x >> 32, x &UINT32_MAX, 0x1p84 + 0x1p52);)
 
 /* Integers to wider ones, which keep their values, and to narrower ones, which wrap. */
-CONVERT_KERNEL(convert_i8_16, int8_t, int16_t, y = x;)
-CONVERT_KERNEL(convert_i8_32, int8_t, int32_t, y = x;)
-CONVERT_KERNEL(convert_i8_64, int8_t, int64_t, y = x;)
+CONVERT_KERNEL(convert_i8_16, int8_t, int16_t, y = (int16_t)x;)
+CONVERT_KERNEL(convert_i8_32, int8_t, int32_t, y = (int32_t)x;)
+CONVERT_KERNEL(convert_i8_64, int8_t, int64_t, y = (int64_t)x;)
 CONVERT_KERNEL(convert_u8_16, uint8_t, uint16_t, y = x;)
 CONVERT_KERNEL(convert_u8_32, uint8_t, uint32_t, y = x;)
 CONVERT_KERNEL(convert_u8_64, uint8_t, uint64_t, y = x;)
