@@ -147,6 +147,34 @@ static tenon_status box_item(tenon_call *call)
 }
 
 /* Sleeps without the interpreter lock, and returns how many calls ran at the same time, at most. */
+/* Waits until end_waits is called. */
+static _Atomic int64_t waits_now, waits_ended;
+
+static tenon_status box_wait(tenon_call *call)
+{
+    const int64_t ended = waits_ended;
+    box *b = use(call, 0);
+    b->inside++;
+    waits_now++;
+    while (waits_ended == ended)
+        rest(500);
+    waits_now--;
+    b->inside--;
+    return TENON_OK;
+}
+
+static tenon_status count_waits(tenon_call *call)
+{
+    return tenon_return_int(call, 0, waits_now);
+}
+
+static tenon_status end_waits(tenon_call *call)
+{
+    (void)call;
+    waits_ended++;
+    return TENON_OK;
+}
+
 static tenon_status box_work(tenon_call *call)
 {
     box *b = use(call, 0);
@@ -255,9 +283,12 @@ TENON_MODULE(boxes, "Boxes.",
     TENON_FUNCTION("Box.__repr__(self) -> str", box_repr, NULL),
     TENON_FUNCTION("Box.__getitem__(self, i: int) -> float", box_item, NULL),
     TENON_FUNCTION_FLAGS("Box.work(self, microseconds: int) -> int", box_work, NULL, TENON_RELEASE_LOCK),
+    TENON_FUNCTION_FLAGS("Box.wait(self)", box_wait, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("Box.call(self, address: int)", box_call, NULL),
     TENON_FUNCTION_FLAGS("Box.call_unlocked(self, address: int)", box_call, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("Box.calls(self) -> int", count_calls, NULL),
+    TENON_FUNCTION("waits() -> int", count_waits, NULL),
+    TENON_FUNCTION("end_waits()", end_waits, NULL),
     TENON_FUNCTION("sum_of(box: handle('Box')?) -> float", sum_of, "Of a box, or of nothing."),
     TENON_FUNCTION("join(a: handle('Box'), b: handle('Box'), c: handle('Box'), d: handle('Box')) -> handle('Box')", join, NULL),
     TENON_FUNCTION_FLAGS("work_both(a: handle('Box'), b: handle('Box'), microseconds: int) -> int", work_both, NULL, TENON_RELEASE_LOCK),
@@ -267,6 +298,7 @@ TENON_MODULE(boxes, "Boxes.",
     TENON_CLASS_FLAGS("Free", "Its calls may overlap.", TENON_CLASS_CONCURRENT),
     TENON_FUNCTION("Free(x: f32[n] c, scale: float = 1.0)", box_new, NULL),
     TENON_FUNCTION_FLAGS("Free.work(self, microseconds: int) -> int", box_work, NULL, TENON_RELEASE_LOCK),
+    TENON_FUNCTION_FLAGS("Free.wait(self)", box_wait, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("Free.call(self, address: int)", box_call, NULL),
     TENON_FUNCTION("Free.sum(self) -> float", sum_of, NULL),
     TENON_CLASS("Empty", NULL),

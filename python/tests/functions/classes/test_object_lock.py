@@ -63,6 +63,21 @@ def working(box, microseconds=200_000):
     return thread
 
 
+def waiting(boxes, box):
+    """A thread that is in a call on the object until boxes.end_waits()."""
+    thread = threading.Thread(target=box.wait)
+    thread.start()
+    while not boxes.waits():
+        time.sleep(0.001)
+    return thread
+
+
+def with_time(attempt):
+    """Nothing tells when another thread has begun to wait for an object. Attempts that gave it too little time return False, and
+    are repeated with more."""
+    assert any(attempt(pause) for pause in (0.02, 0.2, 2, 20))
+
+
 # -------------------------------------------------------------------------------------------------- one after the other
 
 
@@ -100,16 +115,14 @@ def test_one_object_twice(boxes):
 
 def test_other_threads_go_on_while_one_waits(boxes):
     box = boxes.Box(floats(1))
-    thread = working(box)
-    waiting = threading.Thread(target=box.work, args=(1,))
-    waiting.start()
-    turns = 0
-    while waiting.is_alive():
-        turns += 1
+    first, second = waiting(boxes, box), threading.Thread(target=box.work, args=(1,))
+    second.start()
+    for _ in range(100):
         time.sleep(0.001)
-    thread.join()
-    waiting.join()
-    assert turns > 10
+        assert second.is_alive()
+    boxes.end_waits()
+    first.join()
+    second.join()
 
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="needs an interpreter lock")
@@ -130,17 +143,20 @@ def test_a_waiter_enters_without_the_interpreter_lock(boxes):
 
 @pytest.mark.parametrize("name", ["x", "out"])
 def test_an_argument_changed_while_waiting(boxes, name):
-    box = boxes.Box(floats(1, 2, 3))
-    given = {"x": floats(1, 2, 3), "out": floats(1, 2, 3)}
-    thread = working(box)
-    waiting = []
-    other = threading.Thread(target=lambda: waiting.extend(at_once(lambda: box.scaled(**given))))
-    other.start()
-    time.sleep(0.05)
-    given[name].resize(1, refcheck=False)
-    other.join()
-    thread.join()
-    assert isinstance(waiting[0], RuntimeError) and f"argument '{name}': its memory" in str(waiting[0])
+    def attempt(pause):
+        box = boxes.Box(floats(1, 2, 3))
+        given, results = {"x": floats(1, 2, 3), "out": floats(1, 2, 3)}, []
+        first = waiting(boxes, box)
+        second = threading.Thread(target=lambda: results.extend(at_once(lambda: box.scaled(**given))))
+        second.start()
+        time.sleep(pause)
+        given[name].resize(1, refcheck=False)
+        boxes.end_waits()
+        second.join()
+        first.join()
+        return isinstance(results[0], RuntimeError) and f"argument '{name}': its memory" in str(results[0])
+
+    with_time(attempt)
 
 
 def test_concurrent_class(boxes):
@@ -155,11 +171,15 @@ def test_concurrent_class(boxes):
 def test_close_waits(boxes, kind):
     before = boxes.counts().destroyed
     box = getattr(boxes, kind)(floats(1))
-    thread = working(box)
-    assert thread.is_alive() and not box.closed
-    assert box.close() is None
+    first, closing = waiting(boxes, box), threading.Thread(target=box.close)
+    closing.start()
+    time.sleep(0.05)
+    assert closing.is_alive() and not box.closed and boxes.counts().destroyed == before
+    boxes.end_waits()
+    closing.join()
     assert box.closed and boxes.counts().destroyed == before + 1
-    thread.join()
+    assert box.close() is None
+    first.join()
 
 
 def test_closed_while_others_wait(boxes):
@@ -175,16 +195,25 @@ def test_closed_while_others_wait(boxes):
 @pytest.mark.parametrize("kind", ["Box", "Free"])
 def test_a_call_while_close_waits(boxes, kind):
     """It is refused once the object is closed, not before."""
-    box = getattr(boxes, kind)(floats(1))
-    threads = [working(box), threading.Thread(target=box.close)]
-    threads[1].start()
-    time.sleep(0.02)
-    assert not box.closed and threads[0].is_alive()
-    with pytest.raises(ValueError, match=rf"^{kind}.work\(\): this {kind} is closed$"):
-        box.work(1)
-    assert box.closed and repr(box) == f"<closed boxes.{kind}>"
-    for thread in threads:
-        thread.join()
+
+    def attempt(pause):
+        box = getattr(boxes, kind)(floats(1))
+        threads = [waiting(boxes, box), threading.Thread(target=box.close), threading.Timer(2 * pause, boxes.end_waits)]
+        threads[1].start()
+        time.sleep(pause)
+        assert not box.closed and threads[0].is_alive()
+        threads[2].start()
+        refused = None
+        try:
+            box.work(1)
+        except ValueError as error:
+            refused = str(error)
+        for thread in threads:
+            thread.join()
+        assert box.closed and repr(box) == f"<closed boxes.{kind}>"
+        return refused == f"{kind}.work(): this {kind} is closed"
+
+    with_time(attempt)
 
 
 def test_inside_a_concurrent_kernel_while_close_waits(boxes):
@@ -275,18 +304,20 @@ def test_an_interrupt_ends_the_wait():
         import numpy, tenon
         boxes = tenon.load(sys.argv[1])
         box = boxes.Box(numpy.ones(1, "float32"))
-        thread = threading.Thread(target=box.work, args=(1_500_000,))
+        thread = threading.Thread(target=box.wait)
         thread.start()
-        time.sleep(0.05)
+        while not boxes.waits():
+            time.sleep(0.001)
         for wait in (lambda: box.work(1), box.close):
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
                 wait()
             except KeyboardInterrupt:
                 assert thread.is_alive()
             else:
                 raise SystemExit("no interrupt")
         assert not box.closed
+        boxes.end_waits()
         thread.join()
         assert box.work(1) == 1
         box.close()
@@ -301,28 +332,28 @@ def test_an_interrupted_close_refuses_no_call(kind):
         """
         import os, signal, sys, threading, time
         import numpy, tenon
-        box = getattr(tenon.load(sys.argv[1]), sys.argv[2])(numpy.ones(1, "float32"))
+        boxes = tenon.load(sys.argv[1])
+        box = getattr(boxes, sys.argv[2])(numpy.ones(1, "float32"))
         results = []
         def call():
             try:
                 results.append(box.work(1) > 0)
             except ValueError as error:
                 results.append(error)
-        def start(function, *arguments):
-            threads.append(threading.Thread(target=function, args=arguments))
-            threads[-1].start()
-            time.sleep(0.05)
-        threads = []
-        start(box.work, 1_000_000)
-        start(call)
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        threading.Timer(0.1, start, (call,)).start()
+        threads = [threading.Thread(target=box.wait), threading.Thread(target=call), threading.Timer(0.1, call)]
+        threads[0].start()
+        while not boxes.waits():
+            time.sleep(0.001)
         try:
+            for thread in threads[1:]:
+                thread.start()
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             box.close()
         except KeyboardInterrupt:
             assert threads[0].is_alive() and not box.closed
         else:
             raise SystemExit("no interrupt")
+        boxes.end_waits()
         for thread in threads:
             thread.join()
         assert results == [True, True], results
@@ -340,12 +371,17 @@ def test_a_signal_handler_while_close_waits():
         """
         import os, signal, sys, threading, time
         import numpy, tenon
-        box = tenon.load(sys.argv[1]).Box(numpy.ones(1, "float32"))
+        boxes = tenon.load(sys.argv[1])
+        box = boxes.Box(numpy.ones(1, "float32"))
         results = []
-        signal.signal(signal.SIGINT, lambda *_: results.append(box.work(1)))
-        thread = threading.Thread(target=box.work, args=(500_000,))
+        def handle(*_):
+            threading.Timer(0.1, boxes.end_waits).start()
+            results.append(box.work(1))
+        signal.signal(signal.SIGINT, handle)
+        thread = threading.Thread(target=box.wait)
         thread.start()
-        time.sleep(0.05)
+        while not boxes.waits():
+            time.sleep(0.001)
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         box.close()
         assert results == [1] and box.closed
@@ -383,9 +419,10 @@ def test_fork_while_another_thread_calls(kind):
         FORK
         + """
 box, free = getattr(boxes, sys.argv[2])(numpy.ones(1, "float32")), boxes.Box(numpy.ones(1, "float32"))
-thread = threading.Thread(target=box.work, args=(300_000,))
+thread = threading.Thread(target=box.wait)
 thread.start()
-time.sleep(0.05)
+while not boxes.waits():
+    time.sleep(0.001)
 if not fork():
     refused(lambda: box.work(1), "was in use by another thread when the process forked; make a new one in this process")
     assert not box.closed
@@ -395,6 +432,7 @@ if not fork():
     free.close()
     assert boxes.counts().destroyed == 1
     sys.exit(0)
+boxes.end_waits()
 thread.join()
 assert box.work(1) >= 1
 box.close()
