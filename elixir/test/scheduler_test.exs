@@ -206,13 +206,23 @@ defmodule Tenon.SchedulerTest do
     end
   end
 
-  # It would take 150 ms or more.
-  defp assert_short(work) do
+  # A copy takes 150 ms or more, each time. On a busy machine other work can take that long too, but not each time.
+  defp assert_short(work), do: assert(Enum.any?(1..10, fn _ -> short?(work) end))
+
+  defp short?(work) do
     :erlang.system_monitor(self(), [{:long_schedule, 80}])
     {pid, reference} = spawn_monitor(fn -> work.() end)
     assert_receive {:DOWN, ^reference, _, _, :normal}, 60_000
-    refute_receive {:monitor, ^pid, :long_schedule, _}, 100
+
+    short =
+      receive do
+        {:monitor, ^pid, :long_schedule, _} -> false
+      after
+        100 -> true
+      end
+
     :erlang.system_monitor(:undefined)
+    short
   end
 
   defp messages(list) do
