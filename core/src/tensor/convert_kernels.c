@@ -483,13 +483,17 @@ static void convert_plan_truncate(convert_plan *plan, const tenon__number *to, b
 
 int tenon__convert_level(void)
 {
+#if CONVERT_HAS_LEVELS
     static _Atomic int known; /* the level and 1: asking the CPU takes long on virtual machines */
     int level = atomic_load_explicit(&known, memory_order_relaxed);
     if (level == 0) {
-        level = CONVERT_HAS_LEVELS && tenon__cpu_has("x86-64-v3") ? 2 : 1;
+        level = tenon__cpu_has("x86-64-v3") ? 2 : 1;
         atomic_store_explicit(&known, level, memory_order_relaxed);
     }
     return level - 1;
+#else
+    return 0;
+#endif
 }
 
 int tenon__convert_plan(const tenon__number *to, const tenon__number *from, int level,
