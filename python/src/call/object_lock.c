@@ -285,10 +285,12 @@ static bool remove_sleeper(tenon__py_sleeper *self, bool is_busy)
     for (tenon__py_sleeper *one = tenon__py_global.sleepers; one; one = one->next)
         one->is_seen = false;
     bool is_circle = is_busy && waits_for(self->object, self->thread);
-    tenon__py_sleeper **at = &tenon__py_global.sleepers;
-    while (*at != self)
-        at = &(*at)->next;
-    *at = self->next;
+    for (tenon__py_sleeper **at = &tenon__py_global.sleepers; *at; at = &(*at)->next) {
+        if (*at == self) {
+            *at = self->next;
+            break;
+        }
+    }
     tenon__py_spin_unlock(&tenon__py_global.sleepers_lock);
     return is_circle;
 }
