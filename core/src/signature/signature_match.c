@@ -688,6 +688,7 @@ static const tenon_spec *result_spec(const tenon_signature *s, int32_t index)
 static void begin_result_message(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
 {
     tenon__message_begin(m, b);
+    m->text.length = 0; /* without the argument that was matched last */
     if (s->results[index].name)
         tenon__text_add(&m->text, "result '%s': ", s->results[index].name);
     else

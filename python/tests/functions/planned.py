@@ -92,12 +92,13 @@ TENON_MODULE(planned, "Sees its calls.",
              TENON_FUNCTION("alias(x: f32[n] rw alias, y: f32[n]) -> int", see_rw, ""),
              TENON_FUNCTION("by_name(x: f32[n], *, k: int, flag: bool = False) -> int", see, ""),
              TENON_FUNCTION("make_more(x: T[n], k: int) -> f64[n + k, 2], int where T = f64", make, ""),
+             TENON_FUNCTION("make_less(x: f32|f64[n], k: int) -> f64[n - k], int", make, ""),
              TENON_FUNCTION("many(a: f32[n], b: f32[n], c: f32[n], d: f32[n], e: f32[n], f: f32[n], g: float) -> int", see, ""))
 """
 
 NAMES = ["one", "in_order", "square", "mixed", "fortran", "aligned", "written", "scalar", "make", "fails", "nothing", "fixed",
          "optional", "variable", "aligned_variable", "bound", "choice", "condition", "both", "alias", "by_name", "make_more",
-         "many"]
+         "make_less", "many"]
 
 
 def load(building, monkeypatch):
