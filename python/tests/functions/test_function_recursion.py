@@ -7,7 +7,7 @@ import sys
 import pytest
 from building import build, run_python
 
-STACK = 6 << 20  # less than most systems give; what sanitizers add to each frame is not ours
+STACK = 7 << 20  # less than most systems give; what sanitizers add to each frame is not ours
 if "asan" in os.environ.get("LD_PRELOAD", ""):
     STACK *= 10
 
