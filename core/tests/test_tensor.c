@@ -438,6 +438,8 @@ static void placed_in_its_owner(void **state)
         int64_t dims[10];
         tenon_tensor *t = NULL, *part = NULL;
         assert_ok(tenon_view_init(&view, &source, TENON_READ_ONLY, dims, err));
+        assert_fails(TENON_EINVAL, "'view' is NULL", tenon_tensor_place(&o->room, NULL, o, roomy_release, &t, err));
+        assert_fails(TENON_EINVAL, "'out' is NULL", tenon_tensor_place(&o->room, &view, o, roomy_release, NULL, err));
         assert_ok(tenon_tensor_place(&o->room, &view, o, roomy_release, &t, err));
         bool fits = ndim <= TENON_ROOM_DIMS && !in_debug_mode();
         assert_int_equal((void *)t == (void *)&o->room, fits);

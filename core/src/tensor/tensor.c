@@ -228,7 +228,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
 tenon_status tenon_tensor_place(tenon_tensor_room *room, const tenon_view *view, void *owner, tenon_release_fn release,
                                 tenon_tensor **out, tenon_error *err)
 {
-    if (view->ndim > TENON_ROOM_DIMS || tenon__debug())
+    if (!view || !out || view->ndim > TENON_ROOM_DIMS || tenon__debug())
         return tenon_tensor_from_view(view, owner, release, out, err);
     tenon_tensor *block = (tenon_tensor *)(void *)room;
     clear_block(block, 0);
