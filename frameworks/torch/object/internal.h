@@ -74,8 +74,7 @@ typedef struct tenon__torch_api {
 
     /* For operators whose kernels are in C (kernels.h). */
     struct {
-        bool usable;    /* all of these but the last were found: 2.10 and newer, with GNU's C++ library */
-        bool optionals; /* the arguments may be optional (2.13) */
+        bool usable; /* all of these but the last were found: 2.10 and newer, with GNU's C++ library */
         int32_t (*init_library)(const char *name_space, const char *key, const char *file, uint32_t line, void **out);
         int32_t (*implement)(void *library, const char *name, tenon__torch_boxed kernel, uint64_t version);
         int32_t (*delete_library)(void *library);
@@ -89,6 +88,7 @@ typedef struct tenon__torch_api {
         int32_t (*delete_string)(void *string);
         const void *(*find_unwind_table)(void *address, void *bases);
         void (*throw_runtime_error)(const char *message);
+        void (*operator_delete)(void *memory);
         int32_t (*current_cuda_stream)(int32_t device, void **out); /* NULL if this torch is for the CPU */
     } kernels;
 

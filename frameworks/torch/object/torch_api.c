@@ -71,7 +71,7 @@ static void find_more(void *library, tenon__torch_api *api)
     tenon__py_torch_dtypes(library, add_dtype, api);
 }
 
-/* Find what kernels in C need. The library that has torch's C++ exceptions is one of those that torch links. */
+/* Find what kernels in C need. GNU's C++ library is one of those that torch links. */
 static void find_for_kernels(void *library, tenon__torch_api *api)
 {
     const struct {
@@ -89,11 +89,11 @@ static void find_for_kernels(void *library, tenon__torch_api *api)
                   {"torch_string_c_str", &api->kernels.string_data},
                   {"torch_delete_string", &api->kernels.delete_string},
                   {"_Unwind_Find_FDE", &api->kernels.find_unwind_table},
-                  {"_ZSt21__throw_runtime_errorPKc", &api->kernels.throw_runtime_error}};
+                  {"_ZSt21__throw_runtime_errorPKc", &api->kernels.throw_runtime_error},
+                  {"_ZdlPv", &api->kernels.operator_delete}};
     api->kernels.usable = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         api->kernels.usable &= tenon__py_symbol(library, needed[i].name, needed[i].place);
-    api->kernels.optionals = tenon__py_symbol(library, "torch_delete_stable_ivalue", &api->delete_optional);
     /* Its own library, which libtorch_cpu does not link. */
 #ifdef _WIN32
     static const char *const names[] = {"torch_cuda.dll", "torch_hip.dll"};

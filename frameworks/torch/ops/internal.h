@@ -18,7 +18,7 @@ typedef struct tenon__torch_kernel {
 } tenon__torch_kernel;
 
 /* Whether a kernel in C can read the arguments of this function, and run it without the interpreter lock. */
-bool tenon__torch_kernel_fits(const tenon__torch_api *api, const tenon__py_function *function);
+bool tenon__torch_kernel_fits(const tenon__py_function *function);
 
 /* The constant part of its calls. */
 void tenon__torch_kernel_init(tenon__torch_kernel *kernel);

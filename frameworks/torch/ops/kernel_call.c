@@ -390,6 +390,15 @@ static int read_word(kernel_frame *f, int32_t index)
     }
 }
 
+/* Free the cell of an optional argument. Before 2.13 torch has no function that does it. */
+static void delete_cell(const tenon__torch_api *api, tenon__torch_stable *cell)
+{
+    if (api->delete_optional)
+        api->delete_optional(cell);
+    else
+        api->kernels.operator_delete(cell);
+}
+
 /* Take the arguments from the stack. From now on the frame owns them. */
 static void read_stack(kernel_frame *f, const tenon__torch_stable *stack)
 {
@@ -404,7 +413,7 @@ static void read_stack(kernel_frame *f, const tenon__torch_stable *stack)
         f->present[i] = cell;
         if (cell) {
             f->stack_values[i] = *cell;
-            f->kernel->api->delete_optional(cell);
+            delete_cell(f->kernel->api, cell);
         }
     }
 }
@@ -549,16 +558,13 @@ tenon_status tenon__torch_kernel_call(const tenon__torch_kernel *kernel, tenon__
 
 /* -------------------------------------------------------------------------------------------------------- the kernel */
 
-bool tenon__torch_kernel_fits(const tenon__torch_api *api, const tenon__py_function *function)
+bool tenon__torch_kernel_fits(const tenon__py_function *function)
 {
     const tenon_signature *s = function->signature;
     /* A function that keeps the lock may use Python. */
     bool fits = !(function->function.flags & TENON_KEEP_LOCK);
-    for (int32_t i = 0; i < s->nparams; i++) {
-        const tenon_parameter *param = &s->params[i];
-        bool known = param->kind >= TENON_KIND_TENSOR && param->kind <= TENON_KIND_FLOATS;
-        fits &= known && (api->kernels.optionals || !(param->flags & TENON_PARAMETER_OPTIONAL));
-    }
+    for (int32_t i = 0; i < s->nparams; i++)
+        fits &= s->params[i].kind >= TENON_KIND_TENSOR && s->params[i].kind <= TENON_KIND_FLOATS;
     for (int32_t i = 0; i < s->nresults; i++)
         fits &= s->results[i].kind < TENON_KIND_COMPLEX;
     return fits;

@@ -194,7 +194,7 @@ int tenon__torch_kernel_add(PyObject *object, const char *name_space, const char
 {
     const tenon__py_function *function = (const tenon__py_function *)object;
     const tenon__torch_api *api = tenon__torch_find_api(NULL);
-    if (!api || !api->kernels.usable || !can_throw(api) || !tenon__torch_kernel_fits(api, function))
+    if (!api || !api->kernels.usable || !can_throw(api) || !tenon__torch_kernel_fits(function))
         return -1;
     tenon__torch_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel)

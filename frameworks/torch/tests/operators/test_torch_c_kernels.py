@@ -18,7 +18,6 @@ from tenon import _torch_native, _torch_ops
 
 if VERSION < (2, 10):
     pytest.skip("torch has no kernels in C before 2.10", allow_module_level=True)
-OPTIONALS = VERSION >= (2, 13)
 
 # Their results are not written.
 EMPTY = ("weighted_grad", "spread", "batch", "by_keyword", "shrink", "trim", "plain_words")
@@ -150,7 +149,6 @@ def test_many_dimensions(kernels):
     assert kernels.layout(x).tolist() == [*x.shape, *x.stride()]
 
 
-@pytest.mark.skipif(not OPTIONALS, reason="before 2.13, optional arguments need Python kernels")
 def test_optional_arguments_are_in_c(libraries):
     before = _torch_native.kernel_count()
     with warnings.catch_warnings():
@@ -330,6 +328,7 @@ def run_python(code, *arguments):
 
 def leaky_calls(kernels):
     x, y, d = torch.ones(600), torch.ones(600), torch.ones(600, dtype=torch.float64)
+    given = (x, "s" * 100, [1.0] * 50, "t" * 100, "u", [1.0, 2.0], [1, 2, 3], [4] * 50, True, 1, 2.0)
     calls = [
         lambda: kernels.saxpy(2.0, x, y),
         lambda: kernels.saxpy(2.0, x, y[:5]),
@@ -342,15 +341,11 @@ def leaky_calls(kernels):
         lambda: kernels.plain_words(x, "s" * 100, [1.0] * 50, [1, 2, 3], True, 1),
         lambda: kernels.plain_words(x, "s" * 100, [1.0] * 50, [1, 2], True, 1),
         lambda: kernels.plain_words(x, "s" * 100, [1.0] * 50, [1, 2, 3], True, 1, 1.0, "c" * 100),
+        lambda: kernels.words(*given, "a"),
+        lambda: kernels.words(*given, "c"),
+        lambda: kernels.weighted(d, d),
+        lambda: kernels.weighted(d, d[:5]),
     ]
-    if OPTIONALS:
-        given = (x, "s" * 100, [1.0] * 50, "t" * 100, "u", [1.0, 2.0], [1, 2, 3], [4] * 50, True, 1, 2.0)
-        calls += [
-            lambda: kernels.words(*given, "a"),
-            lambda: kernels.words(*given, "c"),
-            lambda: kernels.weighted(d, d),
-            lambda: kernels.weighted(d, d[:5]),
-        ]
     return calls, (x, y, d)
 
 

@@ -15,8 +15,8 @@ static tenon_status top(tenon_call *call)
 TENON_MODULE(conditions, "", TENON_FUNCTION("top(x: f32[n] c, k: int, eps: float? = None) -> f32[k] where k >= 1, k <= n, eps > 0",
                                             top, ""))
 """
-# A kernel in C cannot choose the exception of torch.ops. Before 2.13, an operator with an optional argument has none.
-FROM_OPS = RuntimeError if VERSION >= (2, 13) else ValueError
+# A kernel in C cannot choose the exception of torch.ops.
+FROM_OPS = RuntimeError if VERSION >= (2, 10) else ValueError
 MESSAGE = r"top\(\): argument 'k': expected k <= n, got k = 5 \(n = 4 from argument 'x'\)"
 
 
