@@ -94,7 +94,7 @@ static void find_for_kernels(void *library, tenon__torch_api *api)
     api->kernels.usable = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         api->kernels.usable &= tenon__py_symbol(library, needed[i].name, needed[i].place);
-    /* Its own library, which libtorch_cpu does not link. */
+        /* Its own library, which libtorch_cpu does not link. */
 #ifdef _WIN32
     static const char *const names[] = {"torch_cuda.dll", "torch_hip.dll"};
 #else
