@@ -92,7 +92,9 @@ def ndarray(shape, dtype):
     log.append((shape, dtype))
     if shape == (3,):
         raise MemoryError("no more")
-    return Array()
+    array = Array()
+    array.data = types.SimpleNamespace(ptr=memory.data_ptr)
+    return array
 cupy.ndarray = ndarray
 assert type(Echo("f(x: f32[*a] cuda) -> f32[2]")(Array())) is Array
 assert log == [((2,), "float32")], log
