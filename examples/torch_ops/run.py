@@ -21,6 +21,11 @@ sys.path.append(str(ROOT / "python/tests"))
 
 from compiling import build_package  # noqa: E402, for an interpreter that has no package installed
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 COLUMNS = 4096
 ROWS = [1, 64, 1024, 8192]
 
@@ -158,21 +163,40 @@ def device_times(calls):
     return [statistics.median(sample) for sample in samples], spread
 
 
-def host_time(call):
-    """The time until a call returns, in microseconds. Each round waits for the device, so the queue never fills."""
-    best = []
+def host_times(calls):
+    """The time until a call returns, in microseconds, for calls that take turns. Each round waits for the device, so the queue
+    never fills."""
+    samples = [[] for _ in calls]
     for _ in range(15):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(100):
-            call()
-        best.append((time.perf_counter() - start) / 100)
+        for call, sample in zip(calls, samples):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(100):
+                call()
+            sample.append((time.perf_counter() - start) / 100)
     torch.cuda.synchronize()
-    return min(best) * 1e6
+    return [min(sample) * 1e6 for sample in samples]
 
 
-def forward_and_backward(op, x, weight, dy):
-    op(x, weight).backward(dy)
+def show_host_times(mode, calls, make_arguments):
+    """`make_arguments`: rows -> the arguments of each call."""
+    columns = []
+    for rows in ROWS:
+        arguments = make_arguments(rows)
+        for call in calls.values():
+            call(*arguments)
+        columns.append(host_times([lambda call=call: call(*arguments) for call in calls.values()]))
+    for name, times in zip(calls, zip(*columns)):
+        print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + f"   {mode}")
+
+
+def compile_apart(op, name):
+    """A compiled call of an operator. torch limits recompilations by code objects, and those that are equal count as one."""
+    return torch.compile(eval(f"lambda x, weight: {name}(x, weight)", {name: op}), fullgraph=True, dynamic=True)
+
+
+def both_passes(op):
+    return lambda x, weight, dy: op(x, weight).backward(dy)
 
 
 def measure(kernels, ops, ours, ours_grad, twin, twin_grad):
@@ -199,38 +223,22 @@ def measure(kernels, ops, ours, ours_grad, twin, twin_grad):
         "custom_op": by_hand,
         "twin (C++)": twin,
     }
-    for name in ("ours", "custom_op", "twin (C++)"):
-        op = calls[name]
-        calls[f"{name}, compiled"] = torch.compile(lambda x, weight, op=op: op(x, weight), fullgraph=True, dynamic=True)
+    compiled = {f"{name}, compiled": compile_apart(calls[name], f"op{i}")
+                for i, name in enumerate(("ours", "custom_op", "twin (C++)"))}
     print(f"\nhost time per call, microseconds ({tier()})")
     print(f"  {'':22}" + "".join(f"{str(rows) + ' rows':>11}" for rows in ROWS))
     for mode, context in (("no_grad", torch.no_grad), ("inference_mode", torch.inference_mode)):
-        for name, call in calls.items():
-            torch._dynamo.reset()  # these share one code object, and torch limits its recompilations
-            with context():
-                times = []
-                for rows in ROWS:
-                    x, weight = inputs(rows)
-                    call(x, weight)
-                    times.append(host_time(lambda: call(x, weight)))
-            print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + f"   {mode}")
-    for name, op in (("ops, with gradients", ops.rms_norm), ("ours, with gradients", ours), ("twin, with gradients", twin)):
-        forward, both = [], []
-        for rows in ROWS:
-            x, weight = inputs(rows, grad=True)
-            dy = torch.ones_like(x)
-            forward.append(host_time(lambda: op(x, weight)))
-            both.append(host_time(lambda: forward_and_backward(op, x, weight, dy)))
-        for times, what in ((forward, "forward"), (both, "forward and backward")):
-            print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + f"   {what}")
+        with context():
+            show_host_times(mode, {**calls, **compiled}, inputs)
+    recorded = {"ops": ops.rms_norm, "ours": ours, "twin": twin}
+    with_gradients = {f"{name}, with gradients": op for name, op in recorded.items()}
+    show_host_times("forward", with_gradients, lambda rows: inputs(rows, grad=True))
+    show_host_times("forward and backward", {name: both_passes(op) for name, op in with_gradients.items()},
+                    lambda rows: (*inputs(rows, grad=True), torch.ones(rows, COLUMNS, device="cuda", dtype=torch.bfloat16)))
 
 
 def main():
-    global torch, torch_info
-    try:
-        import torch
-    except ImportError:
-        torch = None
+    global torch_info
     if not torch or not torch.cuda.is_available():
         print("skipped: no GPU that torch can use")
         return
