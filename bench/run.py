@@ -30,12 +30,12 @@ BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 
 # The seconds that a group takes with --quick and in full; the progress bar starts with them.
 GROUPS = {
-    "numpy": (4, 13), "torch": (5, 13), "jax": (5, 12), "tensorflow": (12, 20), "tensor": (5, 12), "gpu": (1, 60),
+    "numpy": (4, 13), "torch": (5, 13), "jax": (5, 12), "tensorflow": (12, 20), "tensor": (5, 12), "gpu": (1, 150),
     "same object": (3, 5), "functions": (6, 16), "arguments": (4, 10), "objects": (1, 3), "rust": (6, 20), "compiled": (12, 16), "jax operators": (5, 12), "loops": (1, 2),
     "shared": (3, 8), "sizes": (8, 15), "memory": (12, 35), "start": (20, 85), "threads": (8, 18), "copies": (3, 55),
     "conversions": (2, 6), "elixir": (12, 60)}
 COUNTING = 50  # instructions
-GPU = ("gpu torch", "gpu cupy", "gpu jax")
+GPU = ("gpu torch", "gpu cupy", "gpu jax", "gpu functions", "gpu operators")
 FREE_THREADED = ROOT / ".venv-free-threaded/bin/python"  # tools/python-free-threaded builds that Python
 OTHER_TORCH = BUILD / "torch-2.13"
 ELSEWHERE = {"same object", "elixir"}  # groups that need nothing of this environment

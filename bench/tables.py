@@ -124,6 +124,11 @@ def measured_with(results):
 def on_gpu(results):
     """[(title, text)] of the rows that were measured on a GPU."""
     found = [(f"Crossing: {producer}", crossings(results, producer)) for producer in GPU]
+    for group, title, about in (
+            ("gpu functions", "A function, called from Python", "saxpy on 1,000 elements, until the call returns: nothing waits for the GPU."),
+            ("gpu operators", "An operator of torch", "rms_norm of examples/torch_ops on one row of 4,096 bf16, beside the same in C++.")):
+        rows = simple(results, group)
+        found.append((title, rows and f"{about}\n\n{rows}"))
     return [part for part in found if part[1]]
 
 

@@ -23,14 +23,14 @@ def call(function, arguments):
     return function(**arguments) if isinstance(arguments, dict) else function(*arguments)
 
 
-def timer(function, arguments):
-    """A timeit.Timer whose function and arguments, a list or a dict, are local to its loop."""
+def timer(function, arguments, before=None):
+    """A timeit.Timer whose function and arguments, a list or a dict, are local to its loop. `before` runs before each sample."""
     keywords = isinstance(arguments, dict)
     names = [f"a{i}" for i in range(len(arguments))]
     written = [f"{keyword}={name}" for keyword, name in zip(arguments, names)] if keywords else names
-    setup = "; ".join([f"{name} = _{name}" for name in names] + ["f = _f"])
+    setup = "; ".join([f"{name} = _{name}" for name in names] + ["f = _f"] + ["_before()"] * (before is not None))
     given = {f"_{name}": value for name, value in zip(names, arguments.values() if keywords else arguments)}
-    return timeit.Timer(f"f({', '.join(written)})", setup, globals={**given, "_f": function})
+    return timeit.Timer(f"f({', '.join(written)})", setup, globals={**given, "_f": function, "_before": before})
 
 
 def loops_for(clock, seconds):
@@ -51,9 +51,9 @@ def summary(samples):
             "spread": round(100 * (middle / least - 1), 1) if least else 0.0}
 
 
-def compare(contenders, plan):
+def compare(contenders, plan, before=None):
     """{name: (function, arguments)} -> {name: summary}. The arguments are a list, or a dict of keyword arguments."""
-    timers = {name: timer(*contender) for name, contender in contenders.items()}
+    timers = {name: timer(*contender, before) for name, contender in contenders.items()}
     loops = {name: loops_for(clock, plan.sample) for name, clock in timers.items()}
     rounds = plan.rounds_slow if min(loops.values(), default=1) == 1 else plan.rounds
     samples = {name: [] for name in timers}

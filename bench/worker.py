@@ -12,7 +12,7 @@ import sys
 from importlib import metadata
 
 sys.dont_write_bytecode = True
-os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if sys.argv[1:2] == ["gpu jax"] else "cpu")
+os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if sys.argv[1:2] in (["gpu jax"], ["gpu functions"]) else "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -70,8 +70,9 @@ class Session:
     def step(self, label):
         self.say(step=label)
 
-    def compare(self, operation, producer, candidates, check=None):
-        """Time {contender: (function, arguments)}. One that raises or returns a wrong result gets a row that says so."""
+    def compare(self, operation, producer, candidates, check=None, before=None):
+        """Time {contender: (function, arguments)}. One that raises or returns a wrong result gets a row that says so. `before` runs
+        before each sample."""
         able = {}
         for name, (function, arguments) in candidates.items():
             try:
@@ -82,7 +83,7 @@ class Session:
                 able[name] = (function, arguments)
             except Exception as problem:  # noqa: BLE001 - a peer may raise anything
                 self.row(operation, producer, name, refused=f"{type(problem).__name__}: {first_line(problem)}")
-        measured = timing.compare(able, self.plan)
+        measured = timing.compare(able, self.plan, before)
         for name, values in measured.items():
             self.row(operation, producer, name, **values)
         self.step(f"{operation}, {producer}")

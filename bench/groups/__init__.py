@@ -3,6 +3,7 @@ from groups.arguments import arguments_group
 from groups.compiled import compiled_group
 from groups.crossings import crossing_group
 from groups.functions import functions_group, loops_group
+from groups.gpu_functions import gpu_functions_group, gpu_operators_group
 from groups.jax_operators import jax_operators_group
 from groups.objects import objects_group
 from groups.other import start_group
@@ -21,6 +22,8 @@ GROUPS = {
     "gpu torch": crossing_group("torch on cuda"),
     "gpu cupy": crossing_group("cupy on cuda"),
     "gpu jax": crossing_group("jax on cuda"),
+    "gpu functions": gpu_functions_group,
+    "gpu operators": gpu_operators_group,
     "same object": same_object_group,
     "functions": functions_group,
     "arguments": arguments_group,

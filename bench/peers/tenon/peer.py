@@ -1,4 +1,6 @@
 """Tenon: the package for functions, the bundle for crossings; each for this Python's own ABI and for abi3."""
+import concurrent.futures
+import os
 import pathlib
 import shutil
 import sys
@@ -34,18 +36,22 @@ def build(python, folder):
     parts = ((native, "tenon/_native.so", package), ([HERE / "same_object.c"], "same_object.so", package),
              ([HERE / "crossing.c"], "crossing.so", bundled))
     flags = ["-O2", "-g", "-DTENON_HIDDEN", "-pthread"]
-    for kind, more in (("own", []), ("abi3", [ABI3])):
-        if more and (sys.version_info < (3, 12) or hasattr(sys, "abiflags") and "t" in sys.abiflags):
-            continue
-        target = folder / kind
-        shutil.rmtree(target, ignore_errors=True)
-        (target / "tenon").mkdir(parents=True)
-        for file in [*(peer_builds.ROOT / "python/tenon").glob("*.py"), *frameworks.glob("*/package/*.py")]:
-            shutil.copy(file, target / "tenon")
-        shutil.copytree(peer_builds.ROOT / "core/include", target / "tenon/include")
-        for own, name, library in parts:
-            peer_builds.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
-        peer_builds.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
+    has_abi3 = sys.version_info >= (3, 12) and not (hasattr(sys, "abiflags") and "t" in sys.abiflags)
+    kinds = {"own": [], "abi3": [ABI3]} if has_abi3 else {"own": []}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = []
+        for kind, more in kinds.items():
+            target = folder / kind
+            shutil.rmtree(target, ignore_errors=True)
+            (target / "tenon").mkdir(parents=True)
+            for file in [*(peer_builds.ROOT / "python/tenon").glob("*.py"), *frameworks.glob("*/package/*.py")]:
+                shutil.copy(file, target / "tenon")
+            shutil.copytree(peer_builds.ROOT / "core/include", target / "tenon/include")
+            jobs += [pool.submit(peer_builds.extension, python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
+                     for own, name, library in parts]
+            jobs.append(pool.submit(peer_builds.run, [python, "-m", "compileall", "-q", target / "tenon"]))  # as an installer does
+        for job in jobs:
+            job.result()
     for name in ("kernels", "more", "objects", "arguments"):
         peer_builds.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{peer_builds.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
