@@ -127,6 +127,8 @@ def gpu_section(current):
     older = "" if tables.versions(results) == current else (
         f" The other figures on this page are of Tenon {' and '.join(current)}.")
     parts = ["## On a GPU", f"These figures were measured with {tables.measured_with(results)}.{older}\n",
+             "`python3 bench/run.py --group gpu --out FOLDER` measures them again, with the packages that are installed and with nvcc.\n"
+             "FOLDER/latest.json is then copied to bench/results/gpu.json, and `python3 bench/readme.py` writes this section.\n",
              f"The machine, in a run {sources.words(results)}:", machine(results), ""]
     for title, text in tables.on_gpu(results):
         parts += [f"### {title}", text, ""]
