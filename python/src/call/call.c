@@ -317,7 +317,9 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon_frame *base, bool has
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
     bool releases = releases_lock(f);
+    int32_t nentered = has_objects ? f->nentered : 0;
     if (releases) {
+        tenon__py_allow_unlocked(f, nentered, 1);
         base->call.flags |= TENON_CALL_UNLOCKED;
         f->thread = PyEval_SaveThread();
     }
@@ -327,6 +329,7 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon_frame *base, bool has
     if (releases) {
         PyEval_RestoreThread(f->thread);
         f->thread = NULL;
+        tenon__py_allow_unlocked(f, nentered, -1);
     }
     return status;
 }

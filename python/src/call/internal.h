@@ -433,6 +433,8 @@ int tenon__py_check_object(const tenon__py_function *function, const tenon_param
  * repeated. */
 int tenon__py_enter_all(tenon__py_frame *f);
 void tenon__py_leave_all(tenon__py_frame *f);
+/* Let the call leave its objects while it does not have the interpreter lock, or end that. Needs the lock. */
+void tenon__py_allow_unlocked(tenon__py_frame *f, int32_t nentered, int32_t change);
 
 static inline int tenon__py_enter_objects(tenon__py_frame *f)
 {

@@ -51,8 +51,9 @@ typedef struct tenon__py_lock {
     uint32_t fork_count;    /* tenon__py_global.fork_count of the process that the rest is about */
     bool is_concurrent;     /* calls may overlap: TENON_CLASS_CONCURRENT */
     bool is_abandoned;      /* it was in a call of another thread when the process forked */
-    int32_t waiters;        /* threads that sleep until they can call or close it */
-    int32_t closers;        /* those of them that close it; no new call begins meanwhile */
+    int32_t nunlocked; /* threads that may use this without the interpreter lock; changed only by those that have it */
+    int32_t waiters;   /* threads that sleep until they can call or close it */
+    int32_t closers;   /* those of them that close it; no new call begins meanwhile */
     int32_t ninside, room;
     tenon__py_inside *inside; /* points to `first` unless calls overlap */
     tenon__py_inside first;
@@ -70,14 +71,30 @@ typedef struct tenon__py_instance {
 void tenon__py_lock_init(tenon__py_lock *lock, bool is_concurrent);
 void tenon__py_lock_clear(tenon__py_lock *lock);
 
+/* Begin a step under the guard, on a thread that has the interpreter lock. That lock is enough while no thread uses the object
+ * without it, and saves an atomic exchange. False: this would have to wait. */
+static inline bool tenon__py_begin_step(tenon__py_lock *lock, uint32_t fork_count)
+{
+    uint32_t seen = 0;
+    if (TENON__PY_HAS_LOCK)
+        return !lock->nunlocked;
+    return atomic_compare_exchange_strong_explicit(&lock->guard, &seen, fork_count + 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static inline void tenon__py_end_step(tenon__py_lock *lock)
+{
+    if (!TENON__PY_HAS_LOCK)
+        atomic_store_explicit(&lock->guard, 0, memory_order_release);
+}
+
 /* Enter an object that is used by no other call, which is the usual case: the native object. NULL: object_lock.c finds out
  * why not. */
 static inline tenon__py_object *tenon__py_enter_fast(tenon__py_instance *self, unsigned long thread)
 {
     tenon__py_lock *lock = &self->lock;
-    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed), seen = 0;
-    if (!atomic_compare_exchange_strong_explicit(&lock->guard, &seen, fork_count + 1, memory_order_acquire,
-                                                 memory_order_relaxed))
+    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed);
+    if (!tenon__py_begin_step(lock, fork_count))
         return NULL;
     tenon__py_object *native = NULL;
     if (!((uint32_t)lock->ninside | (uint32_t)lock->closers | lock->is_concurrent | lock->is_abandoned |
@@ -86,7 +103,7 @@ static inline tenon__py_object *tenon__py_enter_fast(tenon__py_instance *self, u
         lock->ninside = native != NULL;
         lock->first = (tenon__py_inside){thread, 1};
     }
-    atomic_store_explicit(&lock->guard, 0, memory_order_release);
+    tenon__py_end_step(lock);
     return native;
 }
 
@@ -94,13 +111,12 @@ static inline tenon__py_object *tenon__py_enter_fast(tenon__py_instance *self, u
 static inline bool tenon__py_leave_fast(tenon__py_instance *self)
 {
     tenon__py_lock *lock = &self->lock;
-    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed), seen = 0;
-    if (!atomic_compare_exchange_strong_explicit(&lock->guard, &seen, fork_count + 1, memory_order_acquire,
-                                                 memory_order_relaxed))
+    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed);
+    if (!tenon__py_begin_step(lock, fork_count))
         return false;
     bool alone = !lock->waiters && !lock->is_concurrent && lock->fork_count == fork_count;
     lock->ninside -= alone;
-    atomic_store_explicit(&lock->guard, 0, memory_order_release);
+    tenon__py_end_step(lock);
     return alone;
 }
 

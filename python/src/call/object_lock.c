@@ -1,9 +1,10 @@
 /* Calls on an object run one after the other, and none runs while it is closed.
  *
- * Each object knows which threads are in calls on it. That is guarded by a spin lock of its own, so that it costs two atomic
- * exchanges for a call, and needs no interpreter lock. A thread that must wait counts itself, releases the interpreter lock and
- * sleeps at the object's gate, which is opened for one thread when a call ends. It tries again before it takes the interpreter
- * lock back: if it queued for that lock first, the object would be in use again by the time it had it. */
+ * Each object knows which threads are in calls on it. That is guarded by a spin lock of its own, so that a call can leave it
+ * without the interpreter lock. While no thread uses the object without that lock, the lock itself is the guard of the usual
+ * steps (object.h). A thread that must wait counts itself, releases the interpreter lock and sleeps at the object's gate, which is
+ * opened for one thread when a call ends. It tries again before it takes the interpreter lock back: if it queued for that lock
+ * first, the object would be in use again by the time it had it. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -115,6 +116,13 @@ static inline void guard(tenon__py_lock *lock)
 static inline void unguard(tenon__py_lock *lock)
 {
     atomic_store_explicit(&lock->guard, 0, memory_order_release);
+}
+
+/* One more thread may use the lock without the interpreter lock, or one less. Needs the interpreter lock. */
+static inline void allow_unlocked(tenon__py_lock *lock, int32_t change)
+{
+    if (TENON__PY_HAS_LOCK)
+        lock->nunlocked += change;
 }
 
 /* ------------------------------------------------------------------------------------------- steps under the guard */
@@ -303,6 +311,7 @@ static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thre
     tenon__py_entry entry = try_once(self, thread, wait, true);
     if (entry != ENTRY_BUSY)
         return entry;
+    allow_unlocked(&self->lock, 1);
     PyThreadState *state = PyEval_SaveThread();
     int64_t left = WAIT_MICROSECONDS, end = tenon__py_microseconds() + left;
     tenon__py_sleeper sleeper = {.thread = thread, .object = self};
@@ -318,6 +327,7 @@ static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thre
     if (remove_sleeper(&sleeper, entry == ENTRY_BUSY))
         entry = ENTRY_CIRCLE;
     PyEval_RestoreThread(state);
+    allow_unlocked(&self->lock, -1);
     return entry;
 }
 
@@ -480,6 +490,12 @@ void tenon__py_leave_all(tenon__py_frame *f)
 {
     while (f->nentered > 0)
         leave(&f->entered[--f->nentered]->lock, f->ident);
+}
+
+void tenon__py_allow_unlocked(tenon__py_frame *f, int32_t nentered, int32_t change)
+{
+    for (int32_t i = 0; i < nentered; i++)
+        allow_unlocked(&f->entered[i]->lock, change);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ close */

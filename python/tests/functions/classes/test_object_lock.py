@@ -31,7 +31,7 @@ def at_once(*functions):
         except Exception as error:
             results[i] = error
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(functions))]
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(functions))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -96,6 +96,19 @@ def test_many_short_calls(boxes):
 
     assert at_once(*[calls] * 16) == [1500] * 16
     assert box.calls() == 16 * 501 + 1
+
+
+def test_calls_with_and_without_the_interpreter_lock(boxes):
+    """Calls that keep the lock enter and leave an object without its guard, but not while others may use that."""
+    box, x = boxes.Box(floats(1, 2)), floats(1, 1)
+    nothing, count = ctypes.cast(ctypes.CDLL(None).getppid, ctypes.c_void_p).value, 300_000
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once(*[lambda: [box.call_unlocked(nothing) for _ in range(count)]] * 2, lambda: [box.dot(x) for _ in range(count)])
+    finally:
+        sys.setswitchinterval(interval)
+    assert box.calls() == 3 * count + 1
 
 
 def test_two_objects_in_opposite_order(boxes):
