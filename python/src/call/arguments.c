@@ -198,6 +198,19 @@ static int raise_missing(const tenon__py_function *function, PyObject *const *gi
     return -1;
 }
 
+/* The keywords of a call name the last parameters in order, so that its arguments need no sorting. */
+static void keep_ordered_keywords(const tenon__py_function *function, PyObject *kwnames)
+{
+    _Atomic(PyObject *) *place = (_Atomic(PyObject *) *)(uintptr_t)&function->ordered_keywords;
+    PyObject *old = atomic_load_explicit(place, memory_order_relaxed);
+    Py_INCREF(kwnames);
+    if (TENON__PY_HAS_LOCK)
+        atomic_store_explicit(place, kwnames, memory_order_relaxed);
+    else
+        old = atomic_exchange_explicit(place, kwnames, memory_order_relaxed);
+    Py_XDECREF(old);
+}
+
 bool tenon__py_sort_arguments(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames, PyObject **given)
 {
@@ -210,9 +223,11 @@ bool tenon__py_sort_arguments(const tenon__py_function *function, PyObject *cons
     for (int32_t i = next; i < s->nparams + 2; i++)
         given[i] = NULL;
     Py_ssize_t nkeywords = kwnames ? tenon__py_tuple_size(kwnames) : 0;
+    bool is_ordered = nkeywords && nargs + nkeywords == s->nparams;
     for (Py_ssize_t k = 0; k < nkeywords; k++) {
         PyObject *keyword = tenon__py_tuple_item(kwnames, k);
         int32_t i = function->names[next] == keyword ? next : keyword_index(function, keyword);
+        is_ordered &= function->names[nargs + k] == keyword; /* not an equal string, which may hold other objects */
         if (i < 0 || given[i] || (i >= s->nparams && !(i == s->nparams ? function->takes_out : function->takes_like)))
             return false;
         given[i] = args[nargs + k];
@@ -222,6 +237,8 @@ bool tenon__py_sort_arguments(const tenon__py_function *function, PyObject *cons
     for (int32_t i = (int32_t)nargs; found < s->nparams && i < s->nparams; i++)
         if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
             return false;
+    if (is_ordered)
+        keep_ordered_keywords(function, kwnames);
     return true;
 }
 

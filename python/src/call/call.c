@@ -560,6 +560,16 @@ static int match_attempt(tenon__py_frame *f, tenon__py_attempt *attempt)
     return attempt->matched ? 0 : -1;
 }
 
+/* Whether the arguments are those of all parameters in order. */
+static TENON__PY_ALWAYS_INLINE bool are_ordered(const tenon__py_function *function, Py_ssize_t nargs, PyObject *kwnames)
+{
+    const tenon_signature *s = function->signature;
+    if (!kwnames)
+        return nargs == s->nparams && s->npositional == s->nparams;
+    return kwnames == atomic_load_explicit(&function->ordered_keywords, memory_order_relaxed) &&
+           nargs + tenon__py_tuple_size(kwnames) == s->nparams;
+}
+
 /* The arguments by parameter, with `out` and `like`. */
 static TENON__PY_ALWAYS_INLINE void use_sorted(tenon__py_frame *f, PyObject **sorted)
 {
@@ -577,7 +587,7 @@ static TENON__PY_NOINLINE PyObject *call_with(tenon__py_frame *f, PyObject *cons
     f->sorted = f->inline_sorted;
     if (f->function->is_large && use_heap(f) < 0)
         return NULL;
-    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
+    if (!are_ordered(f->function, nargs, kwnames)) {
         if (tenon__py_distribute(f->function, args, nargs, kwnames, f->sorted) < 0) {
             if (attempt)
                 attempt->mismatch = true;
@@ -617,7 +627,7 @@ static TENON__PY_ALWAYS_INLINE bool begin_by_plan(tenon__py_frame *f, Py_ssize_t
 {
     const tenon_signature *s = f->function->signature;
     PyObject *const *args = f->argument_objects;
-    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
+    if (!are_ordered(f->function, nargs, kwnames)) {
         if (!tenon__py_sort_arguments(f->function, args, nargs, kwnames, f->inline_sorted))
             return false;
         use_sorted(f, f->inline_sorted);
@@ -694,7 +704,7 @@ PyObject *tenon__py_call_plain(PyObject *self, PyObject *const *args, Py_ssize_t
 {
     tenon__py_frame f;
     const tenon_signature *s = ((const tenon__py_function *)self)->signature;
-    if (kwnames || nargs != s->nparams)
+    if ((kwnames || nargs != s->nparams) && !are_ordered((const tenon__py_function *)self, nargs, kwnames))
         return tenon__py_call(self, args, nargs, kwnames);
     begin_frame(&f, (const tenon__py_function *)self, args);
     if (!tenon__py_match_plain(&f, args))

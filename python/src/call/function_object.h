@@ -57,6 +57,8 @@ typedef struct tenon__py_function {
     tenon__py_interp *interp; /* in whose list of functions it is */
     struct tenon__py_function *previous, *next;
     _Atomic(PyObject *) *descrs; /* the array struct's dtype object of each parameter; NULL unless `is_plain` */
+    _Atomic(PyObject *)
+        ordered_keywords;        /* the latest keywords that named the last parameters in order: a tuple, or NULL */
     _Atomic int64_t conversions; /* how many arguments were converted */
     PyObject *owner;             /* what pickles as its library; NULL: its module is imported by name */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */

@@ -292,6 +292,7 @@ static void function_dealloc(PyObject *object)
     for (int32_t i = 0; self->descrs && i < self->signature->nparams; i++)
         Py_XDECREF(self->descrs[i]);
     PyMem_Free((void *)self->descrs);
+    Py_XDECREF(self->ordered_keywords);
     if (self->prepared)
         self->prepared->release(self->prepared);
     tenon_signature_release(self->signature);
@@ -440,6 +441,7 @@ PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_fun
     self->signature = signature;
     self->doc = NULL;
     self->descrs = NULL;
+    atomic_init(&self->ordered_keywords, NULL);
     atomic_init(&self->conversions, 0);
     atomic_init(&self->prepared, NULL);
     self->interp = interp;

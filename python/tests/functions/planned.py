@@ -1,5 +1,7 @@
 """What the tests of calls by plan share: functions that see their calls."""
 
+import functools
+
 SOURCE = r"""
 #include <tenon/function.h>
 
@@ -122,8 +124,15 @@ def random_call(rng, arguments):
     return [arguments[name] for name in names[:positional]], {name: arguments.get(name) for name in keywords}
 
 
+@functools.lru_cache(maxsize=None)
+def call_site(count, keywords):
+    """A function that calls another one. The names of the keywords are the same tuple in each call, as in most programs."""
+    given = [f"args[{i}]" for i in range(count)] + [f"{keyword}=kwargs['{keyword}']" for keyword in keywords]
+    return eval(f"lambda function, args, kwargs: function({', '.join(given)})")
+
+
 def outcome(call, *args, **kwargs):
     try:
-        return call(*args, **kwargs)
+        return call_site(len(args), tuple(kwargs))(call, args, kwargs)
     except Exception as error:
         return type(error), str(error)

@@ -1,8 +1,10 @@
 """Calls by plan against the general path, which TENON_PLAN=0 chooses: same results, same errors, same views."""
 
+import ctypes
 import gc
 import random
 import sys
+import weakref
 
 import building
 import numpy as np
@@ -110,6 +112,55 @@ def test_arguments_that_fit(libraries, name):
         expected = general(*arguments)
         assert same(function(*arguments), expected), arguments
         assert same(function(**dict(zip(names, arguments))), expected), arguments
+
+
+def test_keywords_in_order_with_other_arguments(libraries):
+    """The names of the keywords in order are remembered. They mean something else after another number of arguments."""
+    call = ctypes.pythonapi.PyObject_Vectorcall
+    call.restype, call.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p, ctypes.c_size_t, ctypes.py_object]
+
+    def vectorcall(function, keywords, *values):
+        array = (ctypes.c_void_p * len(values))(*map(id, values))
+        return call(function, array, len(values) - len(keywords), keywords)
+
+    x, y = np.ones(4, "f4"), np.ones(5, "f4")
+    for library in libraries:
+        in_order, optional = library.in_order, library.optional
+        keywords = ("x", "y")
+        for _ in range(3):
+            assert vectorcall(in_order, keywords, x, x) == in_order(x, x)
+            with pytest.raises(TypeError, match=r"takes 2 positional arguments but 3 were given|multiple values for argument 'x'"):
+                vectorcall(in_order, keywords, x, x, x)
+            with pytest.raises(ValueError, match="dimension 0 is 5, but n = 4"):
+                vectorcall(in_order, keywords, x, y)
+        keywords = ("k", "a")
+        for _ in range(3):
+            assert vectorcall(optional, keywords, x, None, 2, 0.5) == optional(x, None, 2, 0.5)
+            assert vectorcall(optional, keywords, x, 2, 0.5) == optional(x, k=2, a=0.5)
+            assert vectorcall(optional, keywords, 2, 0.5) == optional(k=2, a=0.5)
+            with pytest.raises(TypeError, match="multiple values for argument 'k'"):
+                vectorcall(optional, keywords, x, None, 3, 2, 0.5)
+
+
+def test_names_of_keywords_hold_nothing(libraries):
+    """Only the parameters' own names are remembered, not equal strings that hold other objects."""
+
+    class Name(str):
+        pass
+
+    class Held:
+        pass
+
+    held, x = Held(), np.ones(2, "f4")
+    names = {Name("x"): x, Name("y"): x}
+    for name in names:
+        name.held = held
+    reference = weakref.ref(held)
+    for library in libraries:
+        assert library.in_order(**names) == library.in_order(x, x)
+    del held, name, names
+    gc.collect()
+    assert reference() is None
 
 
 def test_a_dtype_object_is_held(planned):
