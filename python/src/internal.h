@@ -188,6 +188,9 @@ bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_p
 int tenon__py_autograd_records(const char *framework);
 /* The exchange table of a type, or NULL in *out. 0, or -1 with an exception. */
 int tenon__py_exchange_table(PyTypeObject *type, const tenon_dl_exchange **out);
+/* Whether the table of a known type says that the object has these elements now. It does not tell flags. False means "unknown",
+ * not "different"; there may be an exception that must not be replaced. */
+bool tenon__py_table_describes(PyObject *object, const tenon_view *view);
 /* The device type that the object's __dlpack_device__ returns; TENON_CPU if it does not have one; -1 with an
  * exception. */
 int tenon__py_device_type(PyObject *object);

@@ -79,6 +79,30 @@ def test_a_deleter_cannot_change_how_a_call_ends(deleter):
     assert heard == (["the deleter raised"] * 6 if deleter == "raise" else [])
 
 
+def test_the_same_object_goes_out_if_the_table_describes_the_same_elements():
+    plain = {"shape": (2, 3), "strides": (3, 1), **ELSEWHERE}
+    hostile.plan(**plain)
+    given = typed(hostile.table())
+    handle = probe.import_(given, probe.ANY_DEVICE)
+    assert probe.export(handle, probe.SAME) is given
+    for change in ({"shape": (6,), "strides": (1,)}, {"code": 1}, {"strides": (1, 2)}, {"answer": "fail"}, {"data": 8192},
+                   {"answer": "nothing"}, {"answer": "fail", "error": ValueError("no more")}, {"ndim": 65}, {"device_id": 1}):
+        hostile.plan(**{**plain, **change})
+        assert type(probe.export(handle, probe.SAME)).__name__ == "Tensor", change
+    for answer in ("fail", "ok"):
+        interrupt = KeyboardInterrupt("now")
+        hostile.plan(**plain, answer=answer, error=interrupt)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            probe.export(handle, probe.SAME)
+        assert raised.value is interrupt
+    hostile.plan(**{**plain, "strides": None})
+    assert probe.export(handle, probe.SAME) is given
+    hostile.plan()
+    before = outstanding()
+    del handle, given
+    assert outstanding() == before - 1
+
+
 # --------------------------------------------------------------------------------------------------------- functions
 
 

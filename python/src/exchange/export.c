@@ -25,6 +25,10 @@ int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_v
         return 1;
     if (tenon__py_peek(object, &kind, &now))
         return tenon_view_equal(&now.view, view);
+    if (tenon__py_table_describes(object, view))
+        return 1;
+    if (PyErr_Occurred())
+        return -1;
     int fixed = never_changes(object);
     if (fixed)
         return fixed < 0 ? -1 : tenon_view_equal(before, view);

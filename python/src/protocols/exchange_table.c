@@ -76,6 +76,21 @@ static int exchange_table_read(PyObject *object, const tenon__py_kind *kind, ten
     return exchange_table_import(object, kind, request->stream, out);
 }
 
+bool tenon__py_table_describes(PyObject *object, const tenon_view *view)
+{
+    const tenon__py_kind *kind = tenon__py_known_kind(Py_TYPE(object));
+    tenon_py_borrowed now;
+    if (!kind || !kind->table || !kind->table->dltensor_from_py_object_no_sync || (view->flags & TENON_READ_ONLY))
+        return false;
+    if (exchange_table_borrow(object, kind, TENON__PY_NO_STREAM, &now) < 0) {
+        tenon__py_clear_ignorable_error();
+        return false;
+    }
+    bool same = tenon_view_equal(&now.view, view);
+    tenon__py_free_dims(&now);
+    return same;
+}
+
 /* ------------------------------------------------------------------------------------------------------------ types */
 
 /* The table of our major version, through `prev_api` if it is not the first. */
