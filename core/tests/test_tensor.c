@@ -395,9 +395,11 @@ static void allocator_is_set_early(void **state)
     counting_end(&c);
 }
 
-/* An owner whose memory has the tensor in it. */
+/* An owner whose memory has the tensor in it, and its view. */
 typedef struct roomy {
     tenon_tensor_room room;
+    tenon_view view;
+    int64_t dims[10];
     float data[24];
     int *released;
 } roomy;
@@ -434,26 +436,30 @@ static void placed_in_its_owner(void **state)
                                   .ndim = ndim,
                                   .dtype = TENON_F32,
                                   .shape = (int64_t *)(uintptr_t)shape};
-        tenon_view view;
-        int64_t dims[10];
         tenon_tensor *t = NULL, *part = NULL;
-        assert_ok(tenon_view_init(&view, &source, TENON_READ_ONLY, dims, err));
+        assert_ok(tenon_view_init(&o->view, &source, TENON_READ_ONLY, o->dims, err));
         assert_fails(TENON_EINVAL, "'view' is NULL", tenon_tensor_place(&o->room, NULL, o, roomy_release, &t, err));
-        assert_fails(TENON_EINVAL, "'out' is NULL", tenon_tensor_place(&o->room, &view, o, roomy_release, NULL, err));
-        assert_ok(tenon_tensor_place(&o->room, &view, o, roomy_release, &t, err));
-        bool fits = ndim <= TENON_ROOM_DIMS && !in_debug_mode();
-        assert_int_equal((void *)t == (void *)&o->room, fits);
-        memset(dims, 0xff, sizeof dims); /* the tensor has its own */
+        assert_fails(TENON_EINVAL, "'out' is NULL",
+                     tenon_tensor_place(&o->room, &o->view, o, roomy_release, NULL, err));
+        assert_ok(tenon_tensor_place(&o->room, &o->view, o, roomy_release, &t, err));
+        assert_int_equal((void *)t == (void *)&o->room, !in_debug_mode());
         assert_int_equal(tenon_tensor_view(t)->ndim, ndim);
         assert_memory_equal(tenon_tensor_view(t)->shape, shape, (size_t)ndim * sizeof *shape);
         assert_int_equal(tenon_tensor_view(t)->strides[0], 12);
         assert_int_equal(tenon_tensor_view(t)->flags & TENON_READ_ONLY, TENON_READ_ONLY);
         assert_ptr_equal(tenon_tensor_owner(t, roomy_release), o);
         assert_ok(tenon_tensor_select(t, 0, 1, &part, err));
+        tenon_dl_managed *managed = NULL;
+        assert_ok(tenon_tensor_export(t, &managed, err));
         tenon_tensor_release(t);
         assert_int_equal(released, 0);
         assert_int_equal(tenon_tensor_view(part)->shape[0], 3);
+        assert_memory_equal(managed->dl_tensor.shape, shape, (size_t)ndim * sizeof *shape);
+        assert_int_equal(managed->dl_tensor.strides[0], 12);
         assert_int_equal(tenon_stats_read().tensors, 2);
+        assert_ok(tenon_tensor_import(managed, &t, err));
+        assert_int_equal((void *)t == (void *)&o->room, !in_debug_mode()); /* it is the same tensor again */
+        tenon_tensor_release(t);
         tenon_tensor_release(part);
         assert_int_equal(released, 1);
         assert_int_equal(tenon_stats_read().tensors, 0);

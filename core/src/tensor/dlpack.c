@@ -62,7 +62,8 @@ static tenon_dl_tensor exported_tensor(exported *block)
 
 static exported *export_block(tenon_tensor *tensor, const char *function, tenon_error *err)
 {
-    size_t dims = 2 * (size_t)tensor->view.ndim * sizeof(int64_t), size = sizeof(exported) + dims;
+    const tenon_view *view = &tensor->view;
+    size_t dims = (size_t)view->ndim * sizeof(int64_t), size = sizeof(exported) + 2 * dims;
     exported *block = tenon__alloc(size, false);
     if (!block) {
         tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
@@ -71,7 +72,10 @@ static exported *export_block(tenon_tensor *tensor, const char *function, tenon_
     tenon__count(&tenon__live.exports, 1);
     block->tensor = tenon_tensor_retain(tensor);
     block->size = size;
-    memcpy(block->dims, tensor->dims, dims);
+    if (dims) {
+        memcpy(block->dims, view->shape, dims);
+        memcpy(block->dims + view->ndim, view->strides, dims);
+    }
     return block;
 }
 
@@ -144,9 +148,11 @@ static void release_managed_legacy(void *owner)
 static bool is_unchanged(exported *block, const tenon_dl_tensor *given)
 {
     tenon_dl_tensor own = exported_tensor(block);
-    const tenon_tensor *tensor = block->tensor;
+    const tenon_view *view = &block->tensor->view;
+    size_t dims = (size_t)view->ndim * sizeof(int64_t);
     return memcmp(given, &own, sizeof own) == 0 &&
-           memcmp(block->dims, tensor->dims, 2 * (size_t)tensor->view.ndim * sizeof(int64_t)) == 0;
+           (!dims || (memcmp(block->dims, view->shape, dims) == 0 &&
+                      memcmp(block->dims + view->ndim, view->strides, dims) == 0));
 }
 
 static tenon_tensor *take_tensor_back(exported *block)

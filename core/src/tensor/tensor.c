@@ -6,8 +6,7 @@
 #include <string.h>
 
 enum { DATA_ALIGNMENT = 64 };
-_Static_assert(sizeof(tenon_tensor_room) == sizeof(tenon_tensor) + 2 * TENON_ROOM_DIMS * sizeof(int64_t),
-               "the room of a tensor");
+_Static_assert(sizeof(tenon_tensor_room) == sizeof(tenon_tensor), "the room of a tensor");
 
 /* ---------------------------------------------------------------------------------------------------------- blocks */
 
@@ -194,17 +193,11 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
     return status;
 }
 
-/* Turn a block into a tensor on the memory of a view. */
-static void own_view(tenon_tensor *block, const tenon_view *view, void *owner, tenon_release_fn release)
+/* Turn a block into a tensor on the memory of a view, with the view's own shape and strides. */
+static inline void own_view(tenon_tensor *block, const tenon_view *view, void *owner, tenon_release_fn release)
 {
     block->view = *view;
-    block->view.shape = block->dims;
-    block->view.strides = block->dims + view->ndim;
     block->view.flags &= ~(TENON_VIEW_WRITTEN | TENON_VIEW_FRESH); /* these belong to a call, not to the memory */
-    for (int32_t i = 0; i < view->ndim; i++) {
-        block->dims[i] = view->shape[i];
-        block->dims[view->ndim + i] = view->strides[i];
-    }
     set_bounds(block);
     block->owner = owner;
     block->release = release;
@@ -221,6 +214,12 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     if (!block)
         return TENON_ENOMEM;
     own_view(block, view, owner, release);
+    for (int32_t i = 0; i < view->ndim; i++) {
+        block->dims[i] = view->shape[i];
+        block->dims[view->ndim + i] = view->strides[i];
+    }
+    block->view.shape = block->dims;
+    block->view.strides = block->dims + view->ndim;
     *out = block;
     return TENON_OK;
 }
@@ -228,7 +227,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
 tenon_status tenon_tensor_place(tenon_tensor_room *room, const tenon_view *view, void *owner, tenon_release_fn release,
                                 tenon_tensor **out, tenon_error *err)
 {
-    if (!view || !out || view->ndim > TENON_ROOM_DIMS || tenon__debug())
+    if (!view || !out || tenon__debug())
         return tenon_tensor_from_view(view, owner, release, out, err);
     tenon_tensor *block = (tenon_tensor *)(void *)room;
     clear_block(block, 0);

@@ -8,16 +8,13 @@
 extern "C" {
 #endif
 
-/* A tensor with at most this many dimensions fits. */
-enum { TENON_ROOM_DIMS = 4 };
-
 /* A part of the owner's struct. */
 typedef struct tenon_tensor_room {
-    int64_t words[20 + 2 * TENON_ROOM_DIMS];
+    int64_t words[20];
 } tenon_tensor_room;
 
-/* As tenon_tensor_from_view, but the tensor is in `room`, which belongs to it until `release` is called. A tensor that does not
- * fit, and every tensor of TENON_DEBUG, has memory of its own.
+/* As tenon_tensor_from_view, but the tensor is in `room`, and its shape and strides are those of `view`. All of them belong to it
+ * until `release` is called. A tensor of TENON_DEBUG has memory of its own.
  *
  * Ownership: takes `owner` on success. `release` may free the room.
  * Threads:   any.

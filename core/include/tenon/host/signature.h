@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
-#define TENON_HOST_LAYOUT 12u
+#define TENON_HOST_LAYOUT 13u
 
 enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16, TENON_MAX_OVERLOADS = 64 };
 
