@@ -18,7 +18,9 @@ import tables
 
 MARKERS = {
     "README.md": {"machine", "borrows", "mib:peak memory, 400 MB:numpy:tenon"},
-    "docs/performance.md": {"layers"},
+    "docs/performance.md": {"layers", "gpu", *(f"{kind}:rms_norm, {row}" for kind, row in (
+        ("ns", "no_grad:torch on cuda:tenon, the function"), ("ns", "no_grad:torch on cuda:TORCH_LIBRARY in C++"),
+        ("times", "forward and backward:torch on cuda:TORCH_LIBRARY in C++")))},
 }
 
 
