@@ -36,11 +36,19 @@ void tenon__tensor_free_block(tenon_tensor *block)
     tenon__free(block, block->block_size);
 }
 
-void tenon__tensor_init(tenon_tensor *block, tenon_tensor *root)
+/* Begin the life of a tensor that owns its memory. */
+static inline void begin_root(tenon_tensor *block)
 {
-    block->root = root ? tenon_tensor_retain(root) : block;
+    block->root = block;
     atomic_init(&block->count, 1);
     tenon__count(&tenon__live.tensors, 1);
+}
+
+void tenon__tensor_init(tenon_tensor *block, tenon_tensor *root)
+{
+    begin_root(block);
+    if (root)
+        block->root = tenon_tensor_retain(root);
     if (block->data_bytes)
         tenon__count(&tenon__live.bytes, block->data_bytes);
     if (tenon__debug())
@@ -117,19 +125,23 @@ void *tenon_tensor_stream(const tenon_tensor *tensor)
 /* -------------------------------------------------------------------------------------------------------- creating */
 
 /* Set the bounds to the positions of the view's elements. */
-static void set_bounds(tenon_tensor *block)
+static void set_strided_bounds(tenon_tensor *block)
 {
-    const tenon_view *view = &block->view;
-    uint64_t position = tenon__view_position(view);
-    block->low = position;
-    block->high = position;
-    if ((view->flags & TENON_VIEW_C) && view->dtype.bits % 8 == 0) {
-        block->high += (uint64_t)(view->numel * (view->dtype.bits / 8 * view->dtype.lanes));
-        return;
-    }
-    tenon_extent extent = tenon_view_extent(view);
+    tenon_extent extent = tenon_view_extent(&block->view);
+    block->low = block->high = tenon__view_position(&block->view);
     block->low += (uint64_t)extent.low;
     block->high += (uint64_t)extent.high;
+}
+
+static inline void set_bounds(tenon_tensor *block)
+{
+    const tenon_view *view = &block->view;
+    if (tenon__unlikely(!(view->flags & TENON_VIEW_C) || view->dtype.bits % 8)) {
+        set_strided_bounds(block);
+        return;
+    }
+    block->low = tenon__view_position(view);
+    block->high = block->low + (uint64_t)(view->numel * (view->dtype.bits / 8 * view->dtype.lanes));
 }
 
 tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
@@ -201,7 +213,6 @@ static inline void own_view(tenon_tensor *block, const tenon_view *view, void *o
     set_bounds(block);
     block->owner = owner;
     block->release = release;
-    tenon__tensor_init(block, NULL);
 }
 
 tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_release_fn release, tenon_tensor **out,
@@ -220,6 +231,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     }
     block->view.shape = block->dims;
     block->view.strides = block->dims + view->ndim;
+    tenon__tensor_init(block, NULL);
     *out = block;
     return TENON_OK;
 }
@@ -232,6 +244,7 @@ tenon_status tenon_tensor_place(tenon_tensor_room *room, const tenon_view *view,
     tenon_tensor *block = (tenon_tensor *)(void *)room;
     clear_block(block, 0);
     own_view(block, view, owner, release);
+    begin_root(block);
     *out = block;
     return TENON_OK;
 }
