@@ -93,11 +93,24 @@ def read_elements(tensor: structs.DLTensor, padded: bool = False) -> list[int]:
 
 def resident() -> int:
     """The memory of this process in bytes, or the most that it has had if the system does not tell the current figure."""
+    return _pages()[0]
+
+
+def resident_of_its_own() -> int:
+    """The same without memory that other processes can have, too: files, such as shared libraries, and shared memory. No more
+    than this can be free in its allocators."""
+    total, shared = _pages()
+    return total - shared
+
+
+def _pages() -> tuple[int, int]:
+    """The resident memory, and how much of it is shared, as far as the system tells."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * 4096
+            total, shared = (int(word) * 4096 for word in file.read().split()[1:3])
+            return total, shared
     except OSError:
         import resource
         import sys
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024), 0
