@@ -146,7 +146,6 @@ static tenon_status box_item(tenon_call *call)
     return TENON_OK;
 }
 
-/* Sleeps without the interpreter lock, and returns how many calls ran at the same time, at most. */
 /* Waits until end_waits is called. */
 static _Atomic int64_t waits_now, waits_ended;
 
@@ -175,6 +174,15 @@ static tenon_status end_waits(tenon_call *call)
     return TENON_OK;
 }
 
+/* The same, after which this thread has the interpreter lock for a while. */
+static tenon_status end_waits_locked(tenon_call *call)
+{
+    waits_ended++;
+    rest(tenon_arg_int(call, 0));
+    return TENON_OK;
+}
+
+/* Sleeps without the interpreter lock, and returns how many calls ran at the same time, at most. */
 static tenon_status box_work(tenon_call *call)
 {
     box *b = use(call, 0);
@@ -289,6 +297,7 @@ TENON_MODULE(boxes, "Boxes.",
     TENON_FUNCTION("Box.calls(self) -> int", count_calls, NULL),
     TENON_FUNCTION("waits() -> int", count_waits, NULL),
     TENON_FUNCTION("end_waits()", end_waits, NULL),
+    TENON_FUNCTION_FLAGS("end_waits_locked(microseconds: int)", end_waits_locked, NULL, TENON_KEEP_LOCK),
     TENON_FUNCTION("sum_of(box: handle('Box')?) -> float", sum_of, "Of a box, or of nothing."),
     TENON_FUNCTION("join(a: handle('Box'), b: handle('Box'), c: handle('Box'), d: handle('Box')) -> handle('Box')", join, NULL),
     TENON_FUNCTION_FLAGS("work_both(a: handle('Box'), b: handle('Box'), microseconds: int) -> int", work_both, NULL, TENON_RELEASE_LOCK),

@@ -55,27 +55,41 @@ def in_kernel(method, function):
     return result[0]
 
 
-def working(box, microseconds=200_000):
-    """A thread that is in a call on the object, for a while."""
-    thread = threading.Thread(target=box.work, args=(microseconds,))
+def started(function, *arguments):
+    """A thread that calls the function, and the list in which its result will be, or its exception."""
+    results = []
+
+    def run():
+        try:
+            results.append(function(*arguments))
+        except Exception as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.02)
-    return thread
+    return thread, results
 
 
 def waiting(boxes, box):
     """A thread that is in a call on the object until boxes.end_waits()."""
+    count = boxes.waits()
     thread = threading.Thread(target=box.wait)
     thread.start()
-    while not boxes.waits():
+    while boxes.waits() == count:
         time.sleep(0.001)
     return thread
 
 
-def with_time(attempt):
-    """Nothing tells when another thread has begun to wait for an object. Attempts that gave it too little time return False, and
-    are repeated with more."""
-    assert any(attempt(pause) for pause in (0.02, 0.2, 2, 20))
+def until_asleep(thread):
+    """Wait until a thread waits for an object: it sleeps for a while in which the interpreter lock is free."""
+    path, times = f"/proc/self/task/{thread.native_id}/stat", 0
+    if not os.path.exists(path):
+        time.sleep(0.2)
+        return
+    while times < 20:
+        time.sleep(0.001)
+        with open(path, encoding="ascii") as file:
+            times = times + 1 if file.read().rpartition(")")[2].split()[0] == "S" else 0
 
 
 # -------------------------------------------------------------------------------------------------- one after the other
@@ -141,14 +155,16 @@ def test_other_threads_go_on_while_one_waits(boxes):
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="needs an interpreter lock")
 def test_a_waiter_enters_without_the_interpreter_lock(boxes):
     """A waiter that needed that lock first would come after every call of the thread that has it."""
-    sleep = partial(ctypes.PyDLL(None).usleep, 60_000)
-    for _ in range(20):  # every 50 ms it needs the lock, to look at signals
+    # A busy machine lets the waiter run later. Every 50 ms it needs the lock, to look at signals, and does not enter then.
+    for microseconds in [60_000] * 40 + [600_000] * 10 + [6_000_000] * 3:
         box = boxes.Box(floats(1))
-        threads = [working(box, 50_000), working(box, 1)]
+        first, (second, results) = waiting(boxes, box), started(box.work, 1)
+        until_asleep(second)
         # No other thread gets the interpreter lock between the two. The call that was running ends in the first one.
-        _, calls = map(partial.__call__, [sleep, partial(box.calls)])
-        for thread in threads:
-            thread.join()
+        _, calls = map(partial.__call__, [partial(boxes.end_waits_locked, microseconds), partial(box.calls)])
+        first.join()
+        second.join()
+        assert results == [1]
         if calls == 3:
             return
     raise AssertionError("the thread that waited was last each time")
@@ -156,25 +172,23 @@ def test_a_waiter_enters_without_the_interpreter_lock(boxes):
 
 @pytest.mark.parametrize("name", ["x", "out"])
 def test_an_argument_changed_while_waiting(boxes, name):
-    def attempt(pause):
-        box = boxes.Box(floats(1, 2, 3))
-        given, results = {"x": floats(1, 2, 3), "out": floats(1, 2, 3)}, []
-        first = waiting(boxes, box)
-        second = threading.Thread(target=lambda: results.extend(at_once(lambda: box.scaled(**given))))
-        second.start()
-        time.sleep(pause)
-        given[name].resize(1, refcheck=False)
-        boxes.end_waits()
-        second.join()
-        first.join()
-        return isinstance(results[0], RuntimeError) and f"argument '{name}': its memory" in str(results[0])
-
-    with_time(attempt)
+    box = boxes.Box(floats(1, 2, 3))
+    given = {"x": floats(1, 2, 3), "out": floats(1, 2, 3)}
+    first, (second, results) = waiting(boxes, box), started(lambda: box.scaled(**given))
+    until_asleep(second)
+    given[name].resize(1, refcheck=False)
+    boxes.end_waits()
+    second.join()
+    first.join()
+    assert isinstance(results[0], RuntimeError) and f"argument '{name}': its memory" in str(results[0])
 
 
 def test_concurrent_class(boxes):
     box = boxes.Free(floats(1))
-    assert max(at_once(*[lambda: box.work(50_000)] * 16)) > 1
+    threads = [waiting(boxes, box), waiting(boxes, box)]
+    boxes.end_waits()
+    for thread in threads:
+        thread.join()
 
 
 # -------------------------------------------------------------------------------------------------------------- closing
@@ -186,7 +200,7 @@ def test_close_waits(boxes, kind):
     box = getattr(boxes, kind)(floats(1))
     first, closing = waiting(boxes, box), threading.Thread(target=box.close)
     closing.start()
-    time.sleep(0.05)
+    until_asleep(closing)
     assert closing.is_alive() and not box.closed and boxes.counts().destroyed == before
     boxes.end_waits()
     closing.join()
@@ -197,9 +211,13 @@ def test_close_waits(boxes, kind):
 
 def test_closed_while_others_wait(boxes):
     box = boxes.Box(floats(1))
-    thread = working(box)
-    results = at_once(box.close, *[lambda: box.work(1)] * 8, box.close)
-    thread.join()
+    first, others = waiting(boxes, box), [started(box.close), *[started(box.work, 1) for _ in range(8)], started(box.close)]
+    for thread, _ in others:
+        until_asleep(thread)
+    boxes.end_waits()
+    for thread in (first, *(thread for thread, _ in others)):
+        thread.join()
+    results = [result for _, (result,) in others]
     assert results[0] is None and results[-1] is None and box.closed
     for result in results[1:-1]:
         assert result == 1 or (type(result) is ValueError and str(result) == "Box.work(): this Box is closed")
@@ -208,25 +226,17 @@ def test_closed_while_others_wait(boxes):
 @pytest.mark.parametrize("kind", ["Box", "Free"])
 def test_a_call_while_close_waits(boxes, kind):
     """It is refused once the object is closed, not before."""
-
-    def attempt(pause):
-        box = getattr(boxes, kind)(floats(1))
-        threads = [waiting(boxes, box), threading.Thread(target=box.close), threading.Timer(2 * pause, boxes.end_waits)]
-        threads[1].start()
-        time.sleep(pause)
-        assert not box.closed and threads[0].is_alive()
-        threads[2].start()
-        refused = None
-        try:
-            box.work(1)
-        except ValueError as error:
-            refused = str(error)
-        for thread in threads:
-            thread.join()
-        assert box.closed and repr(box) == f"<closed boxes.{kind}>"
-        return refused == f"{kind}.work(): this {kind} is closed"
-
-    with_time(attempt)
+    box = getattr(boxes, kind)(floats(1))
+    first, (closing, _) = waiting(boxes, box), started(box.close)
+    until_asleep(closing)
+    second, results = started(box.work, 1)
+    until_asleep(second)
+    assert not box.closed and first.is_alive() and not results
+    boxes.end_waits()
+    for thread in (first, closing, second):
+        thread.join()
+    assert box.closed and repr(box) == f"<closed boxes.{kind}>"
+    assert type(results[0]) is ValueError and str(results[0]) == f"{kind}.work(): this {kind} is closed"
 
 
 def test_inside_a_concurrent_kernel_while_close_waits(boxes):
@@ -235,7 +245,7 @@ def test_inside_a_concurrent_kernel_while_close_waits(boxes):
 
     def use():
         closing.start()
-        time.sleep(0.1)
+        until_asleep(closing)
         return box.sum()
 
     assert in_kernel(box.call, use) == 1
