@@ -18,9 +18,10 @@ import {first}
 import {second}
 kernels = tenon.load(sys.argv[1])
 
-def threads(n=64, **keywords):
-    # How many there are. On a busy machine a thread may come too late for a loop.
-    return max(len(set(kernels.threads(n, **keywords).tolist()[:-1])) for _ in range(8))
+def threads(expected, **keywords):
+    # How many there are. The loop waits for those that are expected.
+    kernels.expect(expected)
+    return len(set(kernels.threads(64, **keywords).tolist()[:-1]))
 """
 
 
@@ -32,7 +33,7 @@ def test_as_many_threads_as_torch():
     code = """
     for count in (3, 1, 4):
         torch.set_num_threads(count)
-        print(threads(like="torch"), threads(like="numpy"), torch.get_num_threads())
+        print(threads(count, like="torch"), threads(count, like="numpy"), torch.get_num_threads())
     """
     assert run(code) == ["3", "3", "3", "1", "1", "1", "4", "4", "4"]
 
@@ -43,7 +44,7 @@ def test_on_a_new_thread():
     torch.set_num_threads(3)
     seen = []
     def work():
-        seen.append(threads())
+        seen.append(threads(3))
         seen.append(torch.get_num_threads())
     thread = threading.Thread(target=work)
     thread.start()
@@ -57,11 +58,11 @@ def test_torch_that_is_imported_later():
     """It uses the runtime that was opened for the first loop."""
     code = """
     import os
-    threads()
+    threads(1)
     import torch
     torch.set_num_threads(3)
     torch.ones(1000000).sum()
-    print(threads(like="torch"), threads(like="numpy"))
+    print(threads(3, like="torch"), threads(3, like="numpy"))
     runtimes = {line.split()[-1] for line in open("/proc/self/maps") if "libgomp" in line or "libomp" in line}
     print(len(runtimes))
     """
@@ -74,7 +75,7 @@ def test_settings_of_torch_stay():
     x = torch.ones(1 << 22)
     x.sum()
     before = torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info()
-    threads()
+    threads(4)
     print(before == (torch.get_num_threads(), torch.get_num_interop_threads(), torch.__config__.parallel_info()))
     print(int(x.sum()) == 1 << 22)
     """
@@ -93,15 +94,18 @@ class Data(torch.utils.data.Dataset):
         return 2
 
     def __getitem__(self, index):
-        ids = tenon.load(sys.argv[1]).threads(64).tolist()
+        kernels = tenon.load(sys.argv[1])
+        kernels.expect(1)
+        ids = kernels.threads(64).tolist()
         return len(set(ids[:-1]))
 
 if __name__ == "__main__":
     torch.set_num_threads(4)
-    tenon.load(sys.argv[1]).threads(64)
+    kernels = tenon.load(sys.argv[1])
+    kernels.expect(4)
+    kernels.threads(64)
     loader = torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context=sys.argv[2])
-    print([int(item) for item in loader], 
-          max(len(set(tenon.load(sys.argv[1]).threads(64).tolist()[:-1])) for _ in range(8)))
+    print([int(item) for item in loader], len(set(kernels.threads(64).tolist()[:-1])))
 """
     )
     paths = os.pathsep.join(filter(None, [str(building.PACKAGE), os.environ.get("PYTHONPATH")]))
@@ -115,6 +119,7 @@ def test_a_kernel_in_c():
     code = """
     torch.set_num_threads(3)
     tenon.torch_ops(kernels, name="mine")
-    print(max(len(set(torch.ops.mine.threads_of(torch.ones(64)).tolist())) for _ in range(8)))
+    kernels.expect(3)
+    print(len(set(torch.ops.mine.threads_of(torch.ones(64)).tolist())))
     """
     assert run(code) == ["3"]

@@ -10,12 +10,15 @@
 typedef struct loop {
     tenon_call *call;
     int64_t *ids;
-    int64_t bad, depth;
+    int64_t bad, serial;
     _Atomic int64_t done;
+    _Atomic int threads; /* that have begun a part */
 } loop;
 
 static _Atomic int bodies; /* of rests() and waits(), which run now */
 static _Atomic bool woken;
+static _Atomic int expected; /* threads of a loop that tells its threads */
+static _Atomic int64_t serials;
 
 static void rest(void)
 {
@@ -23,10 +26,27 @@ static void rest(void)
     nanosleep(&pause, NULL);
 }
 
+/* Wait until all threads that are expected have begun a part, however busy the machine is. After a minute they will not come,
+ * and no loop waits any more. */
+static void meet(loop *l)
+{
+    static _Thread_local int64_t met;
+    if (met != l->serial) {
+        met = l->serial;
+        l->threads++;
+    }
+    for (int i = 0; l->threads < expected; i++) {
+        if (i == 30000)
+            expected = 0;
+        rest();
+    }
+}
+
 static tenon_status write_ids(void *context, int64_t begin, int64_t end)
 {
     loop *l = context;
-    rest(); /* so that other threads come in */
+    meet(l);
+    rest(); /* so that threads that are not expected come in, too */
     for (int64_t i = begin; i < end; i++)
         l->ids[i] = (int64_t)(intptr_t)pthread_self();
     return TENON_OK;
@@ -36,7 +56,7 @@ static tenon_status write_ids(void *context, int64_t begin, int64_t end)
 static tenon_status threads(tenon_call *call)
 {
     int64_t n = tenon_arg_int(call, 0);
-    loop l = {.call = call, .ids = tenon_result_data(call, 0, int64_t)};
+    loop l = {.call = call, .ids = tenon_result_data(call, 0, int64_t), .serial = ++serials};
     l.ids[n] = (int64_t)(intptr_t)pthread_self();
     return tenon_parallel_for(call, n, tenon_arg_int(call, 1), write_ids, &l);
 }
@@ -44,8 +64,15 @@ static tenon_status threads(tenon_call *call)
 /* The thread of each item of x. */
 static tenon_status threads_of(tenon_call *call)
 {
-    loop l = {.call = call, .ids = tenon_result_data(call, 0, int64_t)};
+    loop l = {.call = call, .ids = tenon_result_data(call, 0, int64_t), .serial = ++serials};
     return tenon_parallel_for(call, tenon_dim(call, 0), 1, write_ids, &l);
+}
+
+/* The threads of each loop from now on. */
+static tenon_status expect(tenon_call *call)
+{
+    expected = (int)tenon_arg_int(call, 0);
+    return TENON_OK;
 }
 
 static tenon_status refuse_one(void *context, int64_t begin, int64_t end)
@@ -161,6 +188,7 @@ static tenon_status total(tenon_call *call)
 TENON_MODULE(parallel, NULL,
     TENON_FUNCTION_FLAGS("threads(n: int, grain: int = 1) -> i64[n + 1]", threads, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("threads_of(x: f32[n]) -> i64[n]", threads_of, NULL),
+    TENON_FUNCTION("expect(threads: int)", expect, NULL),
     TENON_FUNCTION("fails_of(x: f32[n]) -> f32[n]", fails_of, NULL),
     TENON_FUNCTION("fails(n: int, bad: int)", fails, NULL),
     TENON_FUNCTION("again()", again, NULL),

@@ -33,10 +33,11 @@ def wait_for_bodies():
     while not kernels.busy():
         time.sleep(0.001)
 
-def threads(n=64, grain=1):
-    # How many there are, and whether the caller is one of them. On a busy machine a thread may come too late for a loop.
-    loops = [kernels.threads(n, grain).tolist() for _ in range(8)]
-    return max(len(set(ids[:-1])) for ids in loops), any(ids[-1] in ids[:-1] for ids in loops)
+def threads(expected, grain=1):
+    # How many there are, and whether the caller is one of them. The loop waits for those that are expected.
+    kernels.expect(expected)
+    ids = kernels.threads(64, grain).tolist()
+    return len(set(ids[:-1])), ids[-1] in ids[:-1]
 """
 
 
@@ -58,8 +59,8 @@ def kernels():
 def test_the_system_s_runtime_is_opened_at_the_first_large_loop():
     code = """
     print(loaded())
-    print(*threads(64, 64), loaded())
-    print(*threads(), loaded())
+    print(*threads(1, 64), loaded())
+    print(*threads(4), loaded())
     """
     assert run(code) == ["False", "1", "True", "False", "4", "True", "True"]
 
@@ -70,7 +71,7 @@ def test_the_runtime_that_is_loaded_is_used():
     import ctypes, glob, shutil
     shutil.copy(glob.glob("/usr/lib/*/libgomp.so.1")[0], sys.argv[2] + "/libgomp-a34b3233.so.1")
     ctypes.CDLL(sys.argv[2] + "/libgomp-a34b3233.so.1")
-    print(*threads())
+    print(*threads(4))
     names = {line.split()[-1].rpartition("/")[2] for line in open("/proc/self/maps") if "libgomp" in line}
     print(*names)
     """
@@ -82,7 +83,7 @@ def test_the_runtime_that_is_loaded_is_used():
 @pytest.mark.parametrize("limit,count", [("2", 2), ("1", 1), ("9", 4), ("", 4), ("two", 4), ("2x", 4), ("0", 4), ("-1", 4),
                                          ("2.5", 4), ("99999999999999999999", 4), (" 3", 3)])
 def test_tenon_num_threads(limit, count):
-    assert run(f"os.environ['TENON_NUM_THREADS'] = {limit!r}; print(*threads())") == [str(count), "True"]
+    assert run(f"os.environ['TENON_NUM_THREADS'] = {limit!r}; print(*threads({count}))") == [str(count), "True"]
 
 
 def test_counts_and_grains(kernels):
@@ -155,10 +156,10 @@ def test_loops_of_other_python_threads_are_inline():
     other = threading.Thread(target=kernels.rests)
     other.start()
     wait_for_bodies()
-    print(*threads(), other.is_alive())
+    print(*threads(1), other.is_alive())
     kernels.wake()
     other.join()
-    print(threads()[0])
+    print(threads(4)[0])
     """
     assert run(code) == ["1", "True", "True", "4"]
 
@@ -166,13 +167,13 @@ def test_loops_of_other_python_threads_are_inline():
 @needs_openmp
 def test_a_forked_child_is_inline():
     code = """
-    print(threads()[0], flush=True)
+    print(threads(4)[0], flush=True)
     child = os.fork()
     if child == 0:
-        print(*threads(), flush=True)
+        print(*threads(1), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    print(threads()[0])
+    print(threads(4)[0])
     """
     assert run(code) == ["4", "1", "True", "4"]
 
@@ -182,7 +183,7 @@ def test_a_child_forked_before_the_first_loop_is_inline():
     code = """
     child = os.fork()
     if child == 0:
-        print(*threads(), loaded(), flush=True)
+        print(*threads(1), loaded(), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     """
@@ -199,10 +200,10 @@ import os
 {"import tenon" if imported else ""}
 child = os.fork()
 if child == 0:
-    exec({BEGIN + "print(*threads(), loaded(), flush=True)"!r})
+    exec({BEGIN + "print(*threads(1), loaded(), flush=True)"!r})
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-exec({BEGIN + "print(threads()[0])"!r})
+exec({BEGIN + "print(threads(4)[0])"!r})
 """
     assert run_python(code, LIBRARY).split() == ["1", "True", "False", "4"]
 
@@ -213,7 +214,7 @@ def test_a_program_that_a_forked_child_starts_has_threads():
 import os, sys
 child = os.fork()
 if child == 0:
-    os.execv(sys.executable, [sys.executable, "-c", {BEGIN + "print(threads()[0], flush=True)"!r}, sys.argv[1]])
+    os.execv(sys.executable, [sys.executable, "-c", {BEGIN + "print(threads(4)[0], flush=True)"!r}, sys.argv[1]])
 assert os.waitpid(child, 0)[1] == 0
 """
     assert run_python(code, LIBRARY).split() == ["4"]
@@ -227,7 +228,7 @@ def test_a_fork_while_threads_run():
     wait_for_bodies()
     child = os.fork()
     if child == 0:
-        print(*threads(), flush=True)
+        print(*threads(1), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     kernels.wake()
@@ -249,7 +250,7 @@ def test_the_exit_of_the_interpreter():
     import atexit
     threading.Thread(target=kernels.waits, daemon=True).start()
     wait_for_bodies()
-    atexit.register(lambda: print(threads()[0]))
+    atexit.register(lambda: print(threads(1)[0]))
     """
     assert run(code) == ["1"]
 
@@ -264,7 +265,7 @@ def test_interrupts():
     try:
         kernels.waits()
     except KeyboardInterrupt:
-        print("interrupted", threads()[0])
+        print("interrupted", threads(4)[0])
     """
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(tenon.__file__).parents[1])}
     program = [sys.executable, "-c", BEGIN + textwrap.dedent(code), str(LIBRARY)]
