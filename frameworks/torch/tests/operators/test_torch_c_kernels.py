@@ -7,12 +7,12 @@ import resource
 import subprocess
 import sys
 import threading
-import time
 import warnings
 
 import pytest
 from operators import HERE, VERSION, compiled_library, tenon, torch
 from random_calls import copied, random_arguments, same
+from waiting import until_asleep, wait_until
 
 from tenon import _torch_native, _torch_ops
 
@@ -77,7 +77,7 @@ def outcome(namespace, name, args, kwargs):
 
 def test_random_calls_do_the_same(both):
     chance = random.Random(18)
-    names = [name for name in both if name not in ("alone", "alone_too", "together", "has_lock", "on_gpu", "huge")]
+    names = [name for name in both if name not in ("alone", "alone_too", "together", "gate", "has_lock", "on_gpu", "huge")]
     refused = done = 0
     for _ in range(2000):
         name = chance.choice(names)
@@ -214,15 +214,27 @@ def test_no_interpreter_lock(kernels):
     assert torch.ops.tenon_in_py.has_lock(x).item()
 
 
-def in_threads(count, function):
+def started(count, function):
+    """Threads that call the function, and the list in which its results will be."""
     made = []
     threads = [threading.Thread(target=lambda: made.append(function())) for _ in range(count)]
     for thread in threads:
         thread.start()
+    return threads, made
+
+
+def in_threads(count, function):
+    threads, made = started(count, function)
     for thread in threads:
         thread.join()
     assert len(made) == count
     return made
+
+
+def inside(kernels, count):
+    """Wait until so many calls are inside."""
+    x = torch.ones(2)
+    wait_until(lambda: kernels.gate(x, False).item() == count, f"there are not {count} calls inside")
 
 
 def test_a_tensor_whose_memory_is_replaced_while_the_call_waits(kernels):
@@ -230,55 +242,55 @@ def test_a_tensor_whose_memory_is_replaced_while_the_call_waits(kernels):
 
     def wait():
         try:
-            kernels.alone_too(waiting, 1)
+            kernels.alone_too(waiting)
         except RuntimeError as error:
             raised.append(str(error))
 
-    threads = [threading.Thread(target=lambda: kernels.alone(x, 400)), threading.Thread(target=wait)]
-    for thread in threads:
-        thread.start()
-        time.sleep(0.1)
+    kernels.gate(x, False)
+    (first,), _ = started(1, lambda: kernels.alone(x))
+    inside(kernels, 1)
+    (second,), _ = started(1, wait)
+    until_asleep(second)
     waiting.untyped_storage().resize_(0)
-    for thread in threads:
-        thread.join()
+    kernels.gate(x, True)
+    first.join()
+    second.join()
     assert raised and raised[0].startswith("alone_too(): argument 'x': ")
 
 
 @pytest.mark.parametrize("name", ["together", "alone"])
 def test_other_python_threads_go_on(kernels, name):
-    x, ready, stop = torch.ones(2), threading.Event(), threading.Event()
-    count = 0
+    """The call ends because another thread opens the gate."""
+    x = torch.ones(2)
 
-    def counting():
-        nonlocal count
-        ready.set()
-        while not stop.is_set():
-            count += 1
+    def open_gate():
+        inside(kernels, 1)
+        kernels.gate(x, True)
 
-    thread = threading.Thread(target=counting)
-    thread.start()
-    ready.wait()
-    before = count
-    getattr(kernels, name)(x, 200)
-    after = count
-    stop.set()
+    kernels.gate(x, False)
+    (thread,), _ = started(1, open_gate)
+    assert getattr(kernels, name)(x).item() == 1
     thread.join()
-    assert after > before + 100
 
 
 def test_one_function_of_a_library_runs_at_a_time(kernels):
     x = torch.ones(2)
-    assert kernels.reset(x).item() == 0
-    names = iter(["alone", "alone_too"] * 3)
-    found = in_threads(6, lambda: getattr(kernels, next(names))(x, 30).item())
+    kernels.gate(x, False)
+    kernels.gate(x, True)
+    names = iter(["alone", "alone_too"] * 6)
+    found = in_threads(12, lambda: getattr(kernels, next(names))(x).item())
     assert set(found) == {1}
 
 
 def test_functions_that_release_the_lock_run_together(kernels):
     x = torch.ones(2)
-    kernels.reset(x)
-    found = in_threads(4, lambda: kernels.together(x, 300).item())
-    assert max(found) > 1
+    kernels.gate(x, False)
+    threads, found = started(4, lambda: kernels.together(x).item())
+    inside(kernels, 4)
+    kernels.gate(x, True)
+    for thread in threads:
+        thread.join()
+    assert found == [4] * 4
 
 
 def test_threads_get_their_own_results(kernels):
@@ -303,14 +315,17 @@ import torch, tenon
 warnings.simplefilter("ignore")
 ops = tenon.torch_ops(tenon.load(sys.argv[1]), name="forked")
 x = torch.ones(2)
-thread = threading.Thread(target=lambda: torch.ops.forked.alone(x, 1000))
+thread = threading.Thread(target=lambda: torch.ops.forked.alone(x))
 thread.start()
-time.sleep(0.3)
+while not torch.ops.forked.gate(x, False).item():
+    time.sleep(0.001)
 child = os.fork()
 if child == 0:
     signal.alarm(60)  # do not wait for ever
-    os._exit(3 if torch.ops.forked.alone(x, 1).item() else 4)
+    torch.ops.forked.gate(x, True)
+    os._exit(3 if torch.ops.forked.alone(x).item() == 2 else 4)  # with the one that was inside
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+torch.ops.forked.gate(x, True)
 thread.join()
 """
     run_python(code, libraries[1].__file__)

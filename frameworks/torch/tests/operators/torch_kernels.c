@@ -24,22 +24,28 @@ static tenon_status has_lock(tenon_call *call)
     return TENON_OK;
 }
 
-/* Sleep, and return how many calls were inside at most. */
+/* Wait until the gate is open, and return how many calls were inside at most; -1 if it is not opened for a minute. */
 static atomic_int inside, most;
+static atomic_bool gate_is_open;
 static tenon_status linger(tenon_call *call)
 {
-    int now = atomic_fetch_add(&inside, 1) + 1, before = atomic_load(&most);
+    int now = atomic_fetch_add(&inside, 1) + 1, before = atomic_load(&most), tries = 0;
     while (now > before && !atomic_compare_exchange_weak(&most, &before, now)) {
     }
-    struct timespec time = {tenon_arg_int(call, 1) / 1000, tenon_arg_int(call, 1) % 1000 * 1000000};
-    nanosleep(&time, NULL);
+    do
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (!atomic_load(&gate_is_open) && ++tries < 60000);
     atomic_fetch_sub(&inside, 1);
-    tenon_return_int(call, 0, atomic_load(&most));
+    tenon_return_int(call, 0, atomic_load(&gate_is_open) ? atomic_load(&most) : -1);
     return TENON_OK;
 }
-static tenon_status reset(tenon_call *call)
+
+/* Open or close the gate, and return how many calls are inside. Closing it forgets how many were. */
+static tenon_status gate(tenon_call *call)
 {
-    atomic_store(&most, 0);
+    if (!tenon_arg_bool(call, 1))
+        atomic_store(&most, atomic_load(&inside));
+    atomic_store(&gate_is_open, tenon_arg_bool(call, 1));
     tenon_return_int(call, 0, atomic_load(&inside));
     return TENON_OK;
 }
@@ -139,10 +145,10 @@ TENON_MODULE(
     kernels, "For kernels in C.", TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, NULL),
     TENON_FUNCTION("has_lock(x: f32[n]) -> bool", has_lock, NULL),
     TENON_FUNCTION_FLAGS("kept_lock(x: f32[n]) -> bool", has_lock, NULL, TENON_KEEP_LOCK),
-    TENON_FUNCTION("alone(x: f32[n], ms: int) -> int", linger, NULL),
-    TENON_FUNCTION("alone_too(x: f32[n], ms: int) -> int", linger, NULL),
-    TENON_FUNCTION_FLAGS("together(x: f32[n], ms: int) -> int", linger, NULL, TENON_RELEASE_LOCK),
-    TENON_FUNCTION("reset(x: f32[n]) -> int", reset, NULL),
+    TENON_FUNCTION("alone(x: f32[n]) -> int", linger, NULL),
+    TENON_FUNCTION("alone_too(x: f32[n]) -> int", linger, NULL),
+    TENON_FUNCTION_FLAGS("together(x: f32[n]) -> int", linger, NULL, TENON_RELEASE_LOCK),
+    TENON_FUNCTION_FLAGS("gate(x: f32[n], open: bool) -> int", gate, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("fail(x: f64[n] rw c, how: int)", fail, NULL),
     TENON_FUNCTION("words(x: f32[n], s: str, f: floats, t: str?, u: str = 'it is \"ñ\"', g: floats[2]?,"
                    " i: ints[3] = (1, -2, 3), j: ints?, b: bool?, k: int?, d: float? = 1e-6, e: 'a'|'b'?) -> f64[12]",

@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 from building import build, refused, run_python
+from waiting import until_asleep, wait_until
 
 numpy = pytest.importorskip("numpy")
 
@@ -75,21 +76,8 @@ def waiting(boxes, box):
     count = boxes.waits()
     thread = threading.Thread(target=box.wait)
     thread.start()
-    while boxes.waits() == count:
-        time.sleep(0.001)
+    wait_until(lambda: boxes.waits() > count)
     return thread
-
-
-def until_asleep(thread):
-    """Wait until a thread waits for an object: it sleeps for a while in which the interpreter lock is free."""
-    path, times = f"/proc/self/task/{thread.native_id}/stat", 0
-    if not os.path.exists(path):
-        time.sleep(0.2)
-        return
-    while times < 20:
-        time.sleep(0.001)
-        with open(path, encoding="ascii") as file:
-            times = times + 1 if file.read().rpartition(")")[2].split()[0] == "S" else 0
 
 
 # -------------------------------------------------------------------------------------------------- one after the other
