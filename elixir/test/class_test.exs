@@ -136,8 +136,10 @@ defmodule Tenon.ClassTest do
     test "inspect uses __repr__, and never waits" do
       counter = Counter.new!(3)
       assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<at 3>"
-      task = Task.async(fn -> Counter.rest!(counter, 300) end)
-      Build.until(fn -> inspect(counter) == "#Tenon.ClassTest.Classes.Counter<in a call>" end)
+      task = Task.async(fn -> Counter.wait!(counter) end)
+      Build.until(fn -> Classes.waits!() == 1 end)
+      assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<in a call>"
+      Classes.end_waits!()
       assert Task.await(task, :infinity) == 3
       :ok = Counter.close(counter)
       assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<closed>"
@@ -217,20 +219,14 @@ defmodule Tenon.ClassTest do
       assert_raise Tenon.Error, "Counter.next(): this Counter is closed", fn -> Counter.next!(counter) end
     end
 
-    # A single call may be over before anyone sees it, if the machine is loaded.
-    defp rest_until_closed(class, object, last) do
-      case class.rest(object, 200) do
-        {:ok, _} = result -> rest_until_closed(class, object, result)
-        {:error, _} -> last
-      end
-    end
-
     test "waits for a running call", %{before: before} do
       for class <- [Counter, Free] do
         object = class.new!(9)
-        task = Task.async(fn -> rest_until_closed(class, object, nil) end)
-        Build.until(fn -> Classes.resting!() == 1 end)
-        closers = for _ <- 1..4, do: Task.async(fn -> {class.close(object), Classes.resting!()} end)
+        task = Task.async(fn -> class.wait(object) end)
+        Build.until(fn -> Classes.waits!() == 1 end)
+        closers = for _ <- 1..4, do: Task.async(fn -> {class.close(object), Classes.waits!()} end)
+        Process.sleep(20)
+        Classes.end_waits!()
         assert Enum.map(closers, &Task.await(&1, :infinity)) == [{:ok, 0}, {:ok, 0}, {:ok, 0}, {:ok, 0}]
         assert Task.await(task, :infinity) == {:ok, 9}
         assert reason(class.rest(object, 1)) == :released
@@ -281,7 +277,9 @@ defmodule Tenon.ClassTest do
 
     test "run at the same time if the class is concurrent" do
       free = Free.new!()
-      tasks = for _ <- 1..2, do: Task.async(fn -> Free.rest!(free, 300) end)
+      tasks = for _ <- 1..2, do: Task.async(fn -> Free.wait!(free) end)
+      Build.until(fn -> Classes.waits!() == 2 end)
+      Classes.end_waits!()
       Enum.each(tasks, &Task.await(&1, :infinity))
       assert Free.most!(free) == 2
     end
@@ -306,22 +304,24 @@ defmodule Tenon.ClassTest do
 
     test "no scheduler waits" do
       counter = Counter.new!()
-      running = Task.async(fn -> Counter.rest!(counter, 500) end)
-      Build.until(fn -> inspect(counter) =~ "in a call" end)
+      running = Task.async(fn -> Counter.wait!(counter) end)
+      Build.until(fn -> Classes.waits!() == 1 end)
       waiting = for _ <- 1..(4 * System.schedulers_online()), do: Task.async(fn -> Counter.next!(counter) end)
       # Other processes get their turns meanwhile, on all schedulers.
       others = for _ <- 1..(4 * System.schedulers_online()), do: Task.async(fn -> Process.sleep(5) end)
       Enum.each(others, &Task.await(&1, :infinity))
       assert Enum.all?([running | waiting], &Process.alive?(&1.pid))
+      Classes.end_waits!()
       Enum.each([running | waiting], &Task.await(&1, 60_000))
     end
 
     test "a process that dies in a call leaves the object usable", %{before: before} do
       counter = Counter.new!(5)
-      runner = spawn(fn -> for _ <- Stream.cycle([:call]), do: Counter.rest!(counter, 200) end)
-      Build.until(fn -> Classes.resting!() == 1 end)
+      runner = spawn(fn -> Counter.wait!(counter) end)
+      Build.until(fn -> Classes.waits!() == 1 end)
       waiters = for _ <- 1..4, do: spawn(fn -> Counter.rest!(counter, 1) end)
       for pid <- [runner | waiters], do: Process.exit(pid, :kill)
+      Classes.end_waits!()
       assert Counter.next!(counter) == 5
       assert destroyed(before) == 0
 
@@ -329,11 +329,12 @@ defmodule Tenon.ClassTest do
       pid =
         spawn(fn ->
           mine = Counter.new!(1)
-          for _ <- Stream.cycle([:call]), do: Counter.rest!(mine, 100)
+          Counter.wait!(mine)
         end)
 
-      Build.until(fn -> Classes.resting!() == 1 end)
+      Build.until(fn -> Classes.waits!() == 1 end)
       Process.exit(pid, :kill)
+      Classes.end_waits!()
       assert eventually(fn -> destroyed(before) == 1 end)
       assert Counter.close(counter) == :ok
     end
@@ -385,7 +386,7 @@ defmodule Tenon.ClassTest do
     {:ok, ^doc, parsed} = Tenon.Signature.parse_file("# classes\n# #{doc}\n\n" <> text)
     described = for {text, doc, read} <- entries, do: %{Tenon.Signature.described(text, read) | doc: doc}
     assert parsed === described
-    assert Enum.map(parsed, & &1.role) |> Enum.frequencies() == %{class: 4, constructor: 3, function: 17, method: 13}
+    assert Enum.map(parsed, & &1.role) |> Enum.frequencies() == %{class: 4, constructor: 3, function: 19, method: 15}
 
     file = Build.path("classes") <> ".txt"
     File.write!(file, text)

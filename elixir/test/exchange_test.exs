@@ -1,6 +1,7 @@
 defmodule Tenon.ExchangeTest do
   use Tenon.Case
   alias Tenon.OtherNif
+  alias Tenon.Test.Kernels, as: Build
 
   describe "from_resource" do
     test "takes another NIF's tensor without copying, and its deleter runs once, off the schedulers" do
@@ -116,18 +117,24 @@ defmodule Tenon.ExchangeTest do
 
     test "two that want to write at once: one gets it" do
       tensor = Tenon.zeros!({1000})
+      refused = :counters.new(1, [])
+
+      # The first one that gets it waits until another one does not.
+      hold = fn _ ->
+        with {:ok, held} <- OtherNif.hold(tensor.ref, 1) do
+          Build.until(fn -> :counters.get(refused, 1) > 0 end)
+          Process.sleep(1)
+          OtherNif.drop(held)
+        else
+          refusal ->
+            :counters.add(refused, 1, 1)
+            refusal
+        end
+      end
 
       results =
         1..200
-        |> Task.async_stream(
-          fn _ ->
-            with {:ok, held} <- OtherNif.hold(tensor.ref, 1) do
-              Process.sleep(1)
-              OtherNif.drop(held)
-            end
-          end,
-          max_concurrency: 50
-        )
+        |> Task.async_stream(hold, max_concurrency: 50, timeout: :infinity)
         |> Enum.map(fn {:ok, result} -> result end)
 
       assert :ok in results

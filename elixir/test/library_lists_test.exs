@@ -128,7 +128,7 @@ defmodule Tenon.LibraryListsTest do
     # It is read there, so it can be read here.
     assert {:ok, {1.0, 1, _}} = Lists.total([x])
     assert Lists.stop() == :ok
-    assert Task.await(task) == :ok
+    assert Task.await(task, :infinity) == :ok
     assert {:ok, {2.0, 1, _}} = Lists.total([y])
   end
 

@@ -22,7 +22,8 @@ defmodule Tenon.TermsTest do
 
   # They wait for another thread, break a rule on purpose, or allocate as much as they are told.
   @left_out [:occupy, :rest, :add_slowly, :write_until_stopped, :hold_written, :hold_read, :hold_both, :let_go, :stop] ++
-              [:past_the_end, :load_badly, :count_up, :fail_late, :is_dirty_for_result, :load, :__load__, :__struct__]
+              [:past_the_end, :load_badly, :count_up, :fail_late, :is_dirty_for_result, :load, :__load__, :__struct__] ++
+              [:wait]
   @atoms [
            nil,
            true,

@@ -36,8 +36,8 @@ defmodule Tenon.Case do
     Enum.all?(before, fn {key, count} -> now[key] <= count end)
   end
 
-  @doc "Whether it becomes true within ten seconds; garbage is collected between the looks."
-  def eventually(check, tries \\ 500) do
+  @doc "Whether it becomes true within a minute; garbage is collected between the looks."
+  def eventually(check, tries \\ 3000) do
     cond do
       check.() ->
         true

@@ -100,6 +100,36 @@ static tenon_status counter_rest(tenon_call *call)
     return TENON_OK;
 }
 
+static _Atomic int64_t waits, waits_ended;
+
+/* Rest until end_waits is called. */
+static tenon_status counter_wait(tenon_call *call)
+{
+    const int64_t ended = waits_ended;
+    counter *c = tenon_arg_handle(call, 0);
+    enter(c);
+    waits++;
+    while (waits_ended == ended)
+        rest(1);
+    waits--;
+    c->inside--;
+    tenon_return_int(call, 0, c->value);
+    return TENON_OK;
+}
+
+static tenon_status count_waits(tenon_call *call)
+{
+    tenon_return_int(call, 0, waits);
+    return TENON_OK;
+}
+
+static tenon_status end_waits(tenon_call *call)
+{
+    (void)call;
+    waits_ended++;
+    return TENON_OK;
+}
+
 static tenon_status counter_most(tenon_call *call)
 {
     counter *c = tenon_arg_handle(call, 0);
@@ -350,6 +380,9 @@ TENON_MODULE(classes, "Objects.", TENON_CLASS("Counter", "Counts."),
              TENON_FUNCTION("Counter.next(self) -> int", counter_next, "Its value, and counts."),
              TENON_FUNCTION_FLAGS("Counter.rest(self, milliseconds: int) -> int", counter_rest, NULL,
                                   TENON_RELEASE_LOCK),
+             TENON_FUNCTION_FLAGS("Counter.wait(self) -> int", counter_wait, NULL, TENON_RELEASE_LOCK),
+             TENON_FUNCTION("end_waits()", end_waits, NULL),
+             TENON_FUNCTION("waits() -> int", count_waits, "The number of calls that wait."),
              TENON_FUNCTION("Counter.most(self) -> int", counter_most, NULL),
              TENON_FUNCTION("Counter.__len__(self) -> int", counter_length, "Its value."),
              TENON_FUNCTION("Counter.__repr__(self) -> str", counter_repr, NULL),
@@ -360,6 +393,7 @@ TENON_MODULE(classes, "Objects.", TENON_CLASS("Counter", "Counts."),
              TENON_FUNCTION("twin(of: handle('Counter')?) -> handle('Counter')?", twin, "Another one like it."),
              TENON_FUNCTION("Free(start: int = 0)", counter_new, NULL),
              TENON_FUNCTION_FLAGS("Free.rest(self, milliseconds: int) -> int", counter_rest, NULL, TENON_RELEASE_LOCK),
+             TENON_FUNCTION_FLAGS("Free.wait(self) -> int", counter_wait, NULL, TENON_RELEASE_LOCK),
              TENON_FUNCTION("Free.most(self) -> int", counter_most, NULL),
              TENON_FUNCTION("Store(x: f32[n]? c keep)", store_new, NULL),
              TENON_FUNCTION("Store.sum(self) -> float", store_sum, NULL),

@@ -25,7 +25,7 @@ defmodule Tenon.Test.Kernels do
   end
 
   @doc "Waits until something holds that other threads bring about."
-  def until(check, left \\ 4000) do
+  def until(check, left \\ 12_000) do
     cond do
       check.() -> :ok
       left == 0 -> raise "it never came"

@@ -53,7 +53,7 @@ defmodule Tenon.Killed do
     kernels.occupy(100)
     receive do: ({:DOWN, ^monitor, :process, ^caller, :killed} -> :ok)
     kernels.let_go!()
-    if released?(200), do: :released, else: Tenon.stats()
+    if released?(6000), do: :released, else: Tenon.stats()
   end
 
   defp released?(tries) do

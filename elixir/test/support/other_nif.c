@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,12 +27,13 @@ typedef struct {
 } managed_tensor;
 
 static atomic_int deleted, deleted_on_scheduler, signals_open;
+static atomic_bool gate_is_closed;
 static ErlNifResourceType *source_type, *held_type;
 
 /* ---------------------------------------------------------------------------------------------------------- giving */
 
 typedef struct {
-    int count, sleep_ms, kind;
+    int count, sleep_ms, kind; /* a negative time: until the gate is open */
 } source;
 
 enum { GOOD, BAD_VERSION, BAD_SHAPE, LANES, NOTHING, BUSY, READ_ONLY, NO_DELETER, MISALIGNED, BAD_DTYPE };
@@ -57,7 +59,11 @@ static void delete_block(void *self)
     signals_open +=
         !sigismember(&blocked, SIGTERM) || !sigismember(&blocked, SIGCHLD) || !sigismember(&blocked, SIGINT);
     deleted_on_scheduler += enif_thread_type() != ERL_NIF_THR_UNDEFINED;
-    sleep_for(block->sleep_ms);
+    if (block->sleep_ms >= 0)
+        sleep_for(block->sleep_ms);
+    else
+        while (gate_is_closed)
+            sleep_for(1);
     deleted++;
     free(block);
 }
@@ -105,6 +111,22 @@ static ERL_NIF_TERM make(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     ERL_NIF_TERM term = enif_make_resource(env, source);
     enif_release_resource(source);
     return term;
+}
+
+static ERL_NIF_TERM close_gate(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    (void)argv;
+    gate_is_closed = true;
+    return enif_make_atom(env, "ok");
+}
+
+static ERL_NIF_TERM open_gate(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    (void)argv;
+    gate_is_closed = false;
+    return enif_make_atom(env, "ok");
 }
 
 static ERL_NIF_TERM counts(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -190,7 +212,13 @@ static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info)
     return !source_type || !held_type;
 }
 
-static ErlNifFunc functions[] = {{"make", 3, make, 0}, {"counts", 0, counts, 0}, {"hold", 2, hold, 0},
-                                 {"drop", 1, drop, 0}, {"sum", 1, sum, 0},       {"fill", 2, fill, 0}};
+static ErlNifFunc functions[] = {{"make", 3, make, 0},
+                                 {"close_gate", 0, close_gate, 0},
+                                 {"open_gate", 0, open_gate, 0},
+                                 {"counts", 0, counts, 0},
+                                 {"hold", 2, hold, 0},
+                                 {"drop", 1, drop, 0},
+                                 {"sum", 1, sum, 0},
+                                 {"fill", 2, fill, 0}};
 
 ERL_NIF_INIT(Elixir.Tenon.OtherNif, functions, load, NULL, NULL, NULL)

@@ -22,10 +22,14 @@ defmodule Tenon.OtherNif do
     result
   end
 
-  @doc "A resource that gives a tensor of 0.0, 1.0, …; its deleter sleeps."
+  @doc "A resource that gives a tensor of 0.0, 1.0, …; its deleter sleeps, or waits at the gate."
   def source(count, options \\ []) do
-    make(count, Keyword.get(options, :sleep_ms, 0), @kinds[Keyword.get(options, :kind, :good)])
+    sleep_ms = if options[:gate], do: -1, else: Keyword.get(options, :sleep_ms, 0)
+    make(count, sleep_ms, @kinds[Keyword.get(options, :kind, :good)])
   end
+
+  def close_gate, do: :erlang.nif_error(:not_loaded)
+  def open_gate, do: :erlang.nif_error(:not_loaded)
 
   def type, do: {__MODULE__, :source}
 

@@ -77,7 +77,7 @@ static atomic_bool stopped;
 static tenon_status write_until_stopped(tenon_call *call)
 {
     (void)call;
-    for (int i = 0; i < 5000 && !atomic_exchange(&stopped, false); i++)
+    for (int i = 0; i < 60000 && !atomic_exchange(&stopped, false); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     return TENON_OK;
 }

@@ -51,7 +51,7 @@ defmodule Tenon.Upgrade do
     load(Path.join(folder, "second"))
     # Objects made, destroyed; memory given, released.
     ended = fn -> classes.counts!() == {2, 2, 1, 1} end
-    checks ++ [made_after: Tenon.to_list!(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100), ended: ended.()]
+    checks ++ [made_after: Tenon.to_list!(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(3000), ended: ended.()]
   end
 
   defp library(name) do
