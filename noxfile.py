@@ -90,7 +90,7 @@ def build_probes(session, folder, preset="dev", python=None):
     session.run("cmake", "--build", str(folder), "--target", "tenon_probes", "-j", str(os.cpu_count() or 2), external=True,
                 silent=True)
     probe, package = str(folder / "probe"), str(folder / "package")
-    return {"TENON_PROBE": probe, "TENON_TORCH_PROBE": probe, "TENON_PACKAGE": package, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"TENON_PROBE": probe, "TENON_TORCH_PROBE": probe, "TENON_PACKAGE": package}
 
 
 def pytest(session, *arguments, **env):

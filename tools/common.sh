@@ -34,6 +34,15 @@ quietly() {
     rm -f "$log"
 }
 
+# Let Python keep its bytecode in the build folder, whatever a developer's shell says: frameworks take longer to compile than
+# to import, and nothing is written beside the sources.
+keep_bytecode() {
+    unset PYTHONDONTWRITEBYTECODE
+    mkdir -p "$build"
+    PYTHONPYCACHEPREFIX=$(cd "$build" && pwd)/pycache
+    export PYTHONPYCACHEPREFIX
+}
+
 # Whether a program made with this sanitizer runs here at all.
 sanitizer_runs() { # COMPILER SANITIZERS
     local work status

@@ -113,7 +113,7 @@ def driver(tmp_path_factory):
 def run(driver, code):
     """Run it in a new process, where nothing else has loaded torch or a driver."""
     paths = [os.environ.get("TENON_PROBE", ""), os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     program = STAND_INS + textwrap.dedent(code)
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", program, str(driver)],

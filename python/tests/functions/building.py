@@ -65,7 +65,7 @@ def build_cpp(source, *options, **keywords):
 def run_python(code, *arguments, check=True, **options):
     """The code in a process of its own, with the package and this folder to import from: what it printed."""
     paths = [str(PACKAGE), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    options.setdefault("env", {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"})
+    options.setdefault("env", {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
     command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", **options)
     if check:

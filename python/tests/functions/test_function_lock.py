@@ -136,7 +136,7 @@ def test_interrupt(tmp_path, name, status):
     file = tmp_path / "flags"
     file.write_bytes(bytes(2))
     command = [sys.executable, "-c", INTERRUPTED, str(build("kernels.c")), str(file), name, str(status)]
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 2, access=mmap.ACCESS_READ) as flags:
