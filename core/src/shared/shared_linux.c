@@ -270,13 +270,15 @@ static tenon_status read_header(shared_memory *memory, int *seals, unsigned char
 {
     const int size_seals = TENON__SEAL_SHRINK | TENON__SEAL_GROW;
     tenon__file_state info;
+    /* Before the size: until it is sealed, another process can make the file shorter. */
+    *seals = tenon__memory_file_seals(memory->file);
+    int code = errno;
     if (!tenon__file_state_read(memory->file, &info))
         return shared_failure(errno, function, "fstat", err);
     if (!info.is_regular)
         return not_shared(function, "it is not a regular file", err);
-    *seals = tenon__memory_file_seals(memory->file);
-    if (*seals < 0 && errno != EINVAL) /* which a file without seals gives */
-        return shared_failure(errno, function, "reading the seals", err);
+    if (*seals < 0 && code != EINVAL) /* which a file without seals gives */
+        return shared_failure(code, function, "reading the seals", err);
     if (*seals < 0 || (*seals & size_seals) != size_seals)
         return not_shared(function, "its size is not sealed", err);
     int64_t got = tenon__file_read(memory->file, header, HEADER_SIZE, 0);
