@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import tenon_probe as probe
-from arrow_structs import GivesArray, GivesStream, array, released, schema
+from arrow_structs import GivesArray, GivesStream, array, pointers, released, schema
 
 pa = pytest.importorskip("pyarrow")
 
@@ -227,6 +227,16 @@ def test_lists_that_are_longer_than_their_child(given):
     outer.offset = 1
     with pytest.raises(BufferError, match="not valid"):
         probe.borrow(GivesArray(type_, outer))
+
+
+def test_offsets_that_are_too_large_together():
+    """Each of them is valid, and so are the lengths."""
+    most = (2**63 - 1) // 8
+    nested = schema(b"+w:1", child=schema(b"g")), array(most // 2, child=array(most, offset=most), offset=most // 2)
+    at_the_end = array(1, offset=most, n_buffers=2, buffers=pointers(None, 2**64 - 8))
+    for x in (*both(*nested), *both(schema(b"g"), at_the_end)):
+        with pytest.raises(BufferError, match="not valid"):
+            probe.borrow(x)
 
 
 @pytest.mark.parametrize("fields", [{"null_count": 2}, {"null_count": -2}, {"n_buffers": 1}, {"n_buffers": 3}, {"buffers": None},

@@ -154,7 +154,7 @@ static int arrow_find_data(PyObject *object, const arrow_array *array, tenon_dl_
     out->shape[0] = count;
     for (int32_t level = 1;; level++) {
         if (!array || array->length < 0 || array->offset < 0 || array->dictionary || array->length > MOST_ELEMENTS ||
-            array->offset > MOST_ELEMENTS || first > array->length - count)
+            first > array->length - count || array->offset > MOST_ELEMENTS - first)
             return arrow_invalid(object);
         first += array->offset;
         int nulls = arrow_has_nulls(array, first, count);
@@ -175,8 +175,11 @@ static int arrow_find_data(PyObject *object, const arrow_array *array, tenon_dl_
     }
     if (array->n_buffers != 2 || !array->buffers)
         return arrow_invalid(object);
-    const char *data = array->buffers[1];
-    out->data = (void *)(uintptr_t)(data ? data + first * (out->dtype.bits / 8) : NULL);
+    uintptr_t data = (uintptr_t)array->buffers[1];
+    uint64_t skipped = (uint64_t)first * (out->dtype.bits / 8u);
+    if (skipped > UINTPTR_MAX - data)
+        return arrow_invalid(object);
+    out->data = (void *)(data ? data + (uintptr_t)skipped : 0);
     return 0;
 }
 
