@@ -1,4 +1,4 @@
-"""Random producers and random calls from bytes, for the fuzzer of the Python bridge and for tests that replay its inputs.
+"""Random producers, calls and modules from bytes, for the fuzzer of the Python bridge and for tests that replay its inputs.
 
 `run(data)` reads what it needs from the bytes, as far as they go. Whatever they say, a call ends, raises one of ALLOWED, and each
 producer's deleter runs exactly once. The memory that producers describe exists, but what they say about it is arbitrary, so that
@@ -9,148 +9,19 @@ import gc
 import io
 import pathlib
 import pickle
-import struct
 import sys
+from multiprocessing.reduction import ForkingPickler
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "functions"), str(HERE.parent / "soak")]
 
-import dlpack  # noqa: E402
+from choices import ALLOWED, SIZE, Bytes, memory  # noqa: E402
 from world import World, tenon  # noqa: E402
 
-ALLOWED = (TypeError, ValueError, BufferError, OverflowError, IndexError, MemoryError, AttributeError, RuntimeError, OSError)
-SIZE = 1 << 16
-memory = ctypes.create_string_buffer(SIZE)
+import made_modules  # noqa: E402
+from made_producers import MORE, Capsules, Interface, buffer  # noqa: E402
+
 world = World(0)
-deleted = {}  # the address of a struct, and how often its deleter ran
-
-api = ctypes.pythonapi
-api.PyCapsule_New.restype = ctypes.py_object
-api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-NAMES = [b"dltensor_versioned", b"dltensor", b"used_dltensor", b"other"]
-NUMBERS = [0, 1, 2, 3, 4, -1, -2, 5, 7, 63, 64, 65, 127, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**61, 2**63 - 1, -(2**63)]
-
-
-@dlpack.DELETER
-def delete(address):
-    deleted[address] += 1
-
-
-class Bytes:
-    """The fuzzer's bytes, one choice after the other; zeros at their end."""
-
-    def __init__(self, data):
-        self.data, self.at = data, 0
-
-    def byte(self):
-        self.at += 1
-        return self.data[self.at - 1] if self.at <= len(self.data) else 0
-
-    def below(self, count):
-        return self.byte() % count
-
-    def number(self):
-        """Small numbers and limits often, any other number sometimes."""
-        choice = self.byte()
-        if choice < 200:
-            return NUMBERS[choice % len(NUMBERS)]
-        return struct.unpack("<q", bytes(self.byte() for _ in range(8)))[0]
-
-    def done(self):
-        return self.at >= len(self.data)
-
-
-def fits(value, bits, signed):
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    return value if low <= value <= high else value % (high + 1)
-
-
-def fill_tensor(source, tensor):
-    """A DLTensor with arbitrary fields. Returns what it points to."""
-    ndim = source.below(6) if source.byte() < 250 else fits(source.number(), 32, True)
-    count = max(ndim, 0) if 0 <= ndim <= 64 else 0
-    shape = (ctypes.c_int64 * max(count, 1))(*(source.number() for _ in range(count)))
-    strides = (ctypes.c_int64 * max(count, 1))(*(source.number() for _ in range(count)))
-    null_data = source.byte() > 240
-    tensor.data = None if null_data else ctypes.addressof(memory) + source.below(64)
-    tensor.device_type = 1 if source.byte() < 200 else source.below(20)
-    tensor.device_id = source.below(3)
-    tensor.ndim = ndim
-    tensor.code = source.below(20)
-    tensor.bits = [8, 16, 32, 64, 1, 4, 128, 0, 7, 255][source.below(10)]
-    tensor.lanes = [1, 1, 1, 1, 2, 0, 65535][source.below(7)]
-    # With more dimensions than are allowed, nothing may be read of these.
-    tensor.shape = shape if source.byte() < 240 else None
-    tensor.strides = strides if source.byte() < 200 else None
-    tensor.byte_offset = fits(source.number(), 64, False) if source.byte() > 200 else 0
-    return shape, strides
-
-
-class Capsules:
-    """A producer by capsule. It may lie about its version and its capsule's name, and fail."""
-
-    def __init__(self, source):
-        self.versioned = source.byte() < 200
-        self.struct = (dlpack.Versioned if self.versioned else dlpack.Legacy)()
-        self.held = fill_tensor(source, self.struct.tensor)
-        self.struct.deleter = ctypes.cast(delete, ctypes.c_void_p) if source.byte() < 230 else None
-        if self.versioned:
-            self.struct.major = 1 if source.byte() < 220 else fits(source.number(), 32, False)
-            self.struct.minor = source.below(6)
-            self.struct.flags = source.below(8) if source.byte() < 250 else fits(source.number(), 64, False)
-        self.name = NAMES[0 if self.versioned else 1] if source.byte() < 240 else NAMES[2 + source.below(2)]
-        self.fails = source.byte() > 245
-        self.device = (1, 0) if source.byte() < 230 else (source.below(20), source.number())
-        self.given = 0
-
-    def __dlpack_device__(self):
-        return self.device
-
-    def __dlpack__(self, **keywords):
-        if self.fails or self.given:
-            raise BufferError("no")
-        self.given = 1
-        deleted[ctypes.addressof(self.struct)] = 0
-        return api.PyCapsule_New(ctypes.addressof(self.struct), self.name, None)
-
-    def check(self, took):
-        """The deleter ran once if the tensor was taken, and not at all otherwise."""
-        count = deleted.pop(ctypes.addressof(self.struct), 0)
-        expected = int(took and bool(self.struct.deleter))
-        assert count == expected, f"the deleter ran {count} times instead of {expected}"
-
-
-class Interface:
-    """A producer by __array_interface__."""
-
-    def __init__(self, source):
-        kinds = ["<f4", "<f8", "<i8", "|u1", "|b1", ">f4", "<c8", "<V9", "f4", "", "<f\0", "|S3"]
-        count = source.below(5)
-        self.__array_interface__ = {
-            "version": 3 if source.byte() < 240 else source.number(),
-            "shape": tuple(source.number() for _ in range(count)),
-            "typestr": kinds[source.below(len(kinds))],
-            "data": (ctypes.addressof(memory) + source.below(8), bool(source.below(2))) if source.byte() < 240 else None,
-        }
-        if source.byte() < 128:
-            self.__array_interface__["strides"] = tuple(source.number() for _ in range(count)) if source.byte() < 240 else 3
-        if source.byte() > 220:
-            self.__array_interface__[["descr", "mask", "offset", "shape"][source.below(4)]] = source.number()
-
-
-def buffer(source):
-    """A producer by the buffer protocol."""
-    flat = memoryview(bytearray(source.below(48) * 8))
-    try:
-        flat = flat.cast("BbhHiIqQfd?c"[source.below(12)])
-        count = flat.nbytes // flat.itemsize
-        if source.byte() < 100 and count % 2 == 0 and count:
-            flat = flat.cast("B").cast(flat.format, (2, count // 2)) if flat.format != "B" else flat.cast("B", (2, count // 2))
-    except (TypeError, ValueError):
-        pass
-    if flat.ndim == 1 and source.byte() < 128:
-        flat = flat[:: source.below(5) - 2 or 1]
-    return flat.toreadonly() if source.byte() < 64 else flat
 
 
 def inside(tensor):
@@ -193,24 +64,53 @@ def use(source, tensor):
                 pass
 
 
-def produce(source):
+DEVICES = [None, "cpu", "cuda", "cpu:1", (1, 0), (2, 0), (1,), (2**31, 0), (True, "0"), 1]
+
+
+def export(source, tensor):
+    """Give the tensor away, by every protocol and with any keywords."""
+    values = [None, True, False, 0, 1, -1, 2**63, (1, 0), (1, 3), (0, 8), (2**40, 0), (2, 1), (1.0, 0), "", [1, 0]]
+    names = ["stream", "max_version", "dl_device", "copy", "other"]
+    copies = [None, False, True] if inside(tensor) else [None, False]
+    choice = source.below(6)
+    if choice < 3:
+        keywords = {source.one_of(names): source.one_of(values) for _ in range(source.below(4))}
+        if not inside(tensor):
+            keywords.pop("copy", None)
+        capsule = tensor.__dlpack__(**keywords)
+        if source.byte() < 128:
+            tenon.from_dlpack(capsule)
+        if source.byte() < 128:
+            tenon.from_dlpack(capsule)
+    elif choice == 3:
+        tenon.from_dlpack(tensor, device=source.one_of(DEVICES), copy=source.one_of([*copies, 1, "no"]))
+    elif choice == 4:
+        tenon.to(tensor, source.one_of(["numpy", "tenon", "memoryview", "other"]))
+    else:
+        memoryview(tensor).release()
+        getattr(tensor, source.one_of(["__cuda_array_interface__", "__array_interface__", "shared_name", "__dlpack_device__"]))
+
+
+def produce(source, makers=(Capsules, Capsules, Interface, buffer), more=False):
     """Import a producer, and release it."""
-    makers = [Capsules, Capsules, Interface, buffer]
     producer = makers[source.below(len(makers))](source)
     took = False
     try:
         tensor = tenon.from_dlpack(producer) if hasattr(producer, "__dlpack__") else tenon.to(producer, "tenon")
         took = True
         use(source, tensor)
-        del tensor
+        if more:
+            export(source, tensor)
     except ALLOWED:
         pass
-    if isinstance(producer, Capsules):
+    tensor = None
+    if hasattr(producer, "check"):
         producer.check(took)
 
 
-def value(source, depth=0):
+def value(source, depth=0, number=None):
     """Any argument."""
+    number = number or source.number
     choice = source.below(16)
     if choice < 5 and world.numpy:
         shape = [source.below(4) for _ in range(source.below(4))]
@@ -218,9 +118,9 @@ def value(source, depth=0):
         array = world.numpy.zeros(shape, dtype)
         return array.T if source.byte() < 60 else array[::-1] if array.ndim and source.byte() < 60 else array
     if choice < 8 and depth < 3:
-        items = [value(source, depth + 1) for _ in range(source.below(5))]
+        items = [value(source, depth + 1, number) for _ in range(source.below(5))]
         return tuple(items) if choice == 7 else items
-    numbers = [source.number(), float(source.number()), float("nan"), complex(1, source.below(3)), 2**64 - 1, -(2**70)]
+    numbers = [number(), float(number()), float("nan"), complex(1, source.below(3)), 2**64 - 1, -(2**70)]
     others = [None, True, "", "f32", "mean", "\ud800", b"bytes", bytearray(3), memoryview(b"x"), object, Ellipsis, {}, len]
     return (numbers + others)[source.below(len(numbers) + len(others))]
 
@@ -253,25 +153,48 @@ def call(source):
 class Unpickler(pickle.Unpickler):
     """Finds what pickles of tensors need, and nothing else: a damaged name must not call anything."""
 
+    KNOWN = {
+        ("tenon._reduce", "_from_bytes"),
+        ("tenon._shared_multiprocessing", "_from_descriptor"),
+        ("builtins", "bytearray"),
+        ("_codecs", "encode"),
+    }
+
     def find_class(self, module, name):
-        if (module, name) in {("tenon._reduce", "_from_bytes"), ("builtins", "bytearray"), ("_codecs", "encode")}:
+        if (module, name) in self.KNOWN:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name}")
 
 
-def pickled(source):
-    """Read the pickle of a tensor in which some bytes were changed, and use what comes out."""
-    shape = tuple(source.below(4) for _ in range(source.below(3)))
-    tensor = tenon._native._tensor_on(bytearray(SIZE), 0, ["f32", "u8", "c64", "bool"][source.below(4)], shape, None)
-    data = bytearray(pickle.dumps(tensor, source.below(pickle.HIGHEST_PROTOCOL + 1)))
+def read_damaged(source, data):
+    """Read a pickle in which some bytes were changed, and use what comes out."""
+    data = bytearray(data)
     for _ in range(source.below(4)):
         data[source.below(len(data))] = source.byte()
     try:
         read = Unpickler(io.BytesIO(data)).load()
         if isinstance(read, tenon.Tensor) and read.size < 4096 and max(read.shape, default=0) < 4096:
             read.tolist()
-    except (*ALLOWED, pickle.UnpicklingError, EOFError, KeyError):
+    except (*ALLOWED, pickle.UnpicklingError, EOFError, LookupError):
         pass
+
+
+def pickled(source):
+    """The pickle of a tensor."""
+    shape = tuple(source.below(4) for _ in range(source.below(3)))
+    tensor = tenon._native._tensor_on(bytearray(SIZE), 0, ["f32", "u8", "c64", "bool"][source.below(4)], shape, None)
+    read_damaged(source, pickle.dumps(tensor, source.below(pickle.HIGHEST_PROTOCOL + 1)))
+
+
+def handed_over(source):
+    """The message with which a process gets a shared tensor, or a view of one, from another."""
+    shape = tuple(source.below(4) for _ in range(source.below(3)))
+    tensor = tenon.shared_zeros(shape, ["f32", "u8", "c64", "bool"][source.below(4)])
+    if shape and source.byte() < 128:
+        tensor = tensor[: source.below(4)]
+    message = bytes(ForkingPickler.dumps(tensor))
+    read_damaged(source, message)
+    tenon.release_sent()
 
 
 def run(data):
@@ -279,7 +202,18 @@ def run(data):
     source = Bytes(data)
     while True:
         kind = source.byte()
-        (produce if kind < 130 else call if kind < 240 else pickled)(source)
+        if kind < 101:
+            produce(source)
+        elif kind < 130:
+            produce(source, MORE, more=True)
+        elif kind < 210:
+            call(source)
+        elif kind < 240:
+            made_modules.run(source, lambda number: value(source, number=number))
+        elif kind < 248 or sys.platform != "linux":
+            pickled(source)
+        else:
+            handed_over(source)
         if source.done():
             break
     if len(data) % 64 == 0:
