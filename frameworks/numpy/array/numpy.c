@@ -26,6 +26,22 @@ enum { NUMPY_EXTRAS = sizeof numpy_state.extras / sizeof *numpy_state.extras };
 static const tenon__py_producer numpy_producer;
 static PyObject *numpy_empty_plain(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
 
+/* Write down which NumPy this is. On free-threaded Python another thread may do the same. */
+static void numpy_remember(void **api, bool known, size_t head_size)
+{
+    tenon__py_spin_lock(&tenon__py_global.lock);
+    if (!atomic_load_explicit(&numpy_state.found, memory_order_relaxed)) {
+        numpy_state.api = api;
+        tenon__py_global.array_layout.head = head_size;
+        tenon__py_global.array_layout.producer = &numpy_producer;
+        tenon__py_global.array_layout.empty = numpy_empty_plain;
+        atomic_store_explicit(&tenon__py_global.array_layout.type, known ? api[API_NDARRAY] : NULL,
+                              memory_order_release);
+        atomic_store_explicit(&numpy_state.found, known ? 1 : 2, memory_order_release);
+    }
+    tenon__py_spin_unlock(&tenon__py_global.lock);
+}
+
 /* Whether NumPy is loaded and one that is known; an exception only as tenon__py_clear_ignorable_error leaves it. */
 static bool numpy_find(void)
 {
@@ -44,12 +60,7 @@ static bool numpy_find(void)
         unsigned features = ((unsigned (*)(void))(uintptr_t)api[API_FEATURES])();
         bool known = (abi == ABI_1 && features >= OLDEST_FEATURES) || abi == ABI_2;
         found = known ? 1 : 2;
-        numpy_state.api = api;
-        tenon__py_global.array_layout.head = (size_t)head_size;
-        tenon__py_global.array_layout.producer = &numpy_producer;
-        tenon__py_global.array_layout.empty = numpy_empty_plain;
-        tenon__py_global.array_layout.type = known ? api[API_NDARRAY] : NULL;
-        atomic_store_explicit(&numpy_state.found, found, memory_order_release);
+        numpy_remember(api, known, (size_t)head_size);
     }
     Py_XDECREF(module);
     Py_XDECREF(capsule);
