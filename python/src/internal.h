@@ -292,8 +292,11 @@ PyObject *tenon__py_tensor_new(tenon_tensor *tensor);
 bool tenon__py_is_tensor(PyObject *object);
 /* The tensor inside, borrowed, or NULL if the object is not a tenon.Tensor of this interpreter. */
 tenon_tensor *tenon__py_tensor_of(PyObject *object);
-/* The tensor inside a tenon.Tensor, borrowed; NULL with an exception if the garbage collector has cleared it. */
+/* The tensor inside a tenon.Tensor, borrowed; NULL with an exception if the garbage collector has cleared it. The flags of its
+ * view may change, because another thread freezes it. */
 tenon_tensor *tenon__py_alive(PyObject *self);
+/* The same with one more count, which keeps other threads from freezing it. */
+tenon_tensor *tenon__py_retain(PyObject *self);
 /* The tensor on `device`, which is its own, or the CPU if that can read the memory: the tensor itself with one more count, a
  * new one on the same memory, or a copy, which is made only on the CPU. NULL with an exception. */
 tenon_tensor *tenon__py_tensor_on(tenon_tensor *tensor, tenon_device device, bool copied);

@@ -131,22 +131,20 @@ static PyObject *shared_attach(PyObject *self, PyObject *object)
     return as_attached(tensor, status, &err);
 }
 
-/* The tensor of an object; NULL with an exception. */
+/* The tensor of an object, with one more count; NULL with an exception. */
 static tenon_tensor *require_tensor(PyObject *object)
 {
-    tenon_tensor *tensor = tenon__py_tensor_of(object);
-    if (!tensor && !tenon__py_is_tensor(object))
-        PyErr_Format(PyExc_TypeError, "expected a tenon.Tensor, got %R", (PyObject *)Py_TYPE(object));
-    else if (!tensor)
-        tenon__py_alive(object);
-    return tensor;
+    if (tenon__py_is_tensor(object))
+        return tenon__py_retain(object);
+    PyErr_Format(PyExc_TypeError, "expected a tenon.Tensor, got %R", (PyObject *)Py_TYPE(object));
+    return NULL;
 }
 
 /* Copy a tensor on the CPU into shared memory, which has no padded values. */
 static PyObject *shared_copy(PyObject *self, PyObject *object)
 {
     (void)self;
-    tenon_tensor *source = tenon_tensor_retain(require_tensor(object)), *tensor = NULL;
+    tenon_tensor *source = require_tensor(object), *tensor = NULL;
     tenon_error err;
     if (!source)
         return NULL;
@@ -189,10 +187,14 @@ static PyObject *shared_root(PyObject *self, PyObject *object)
     tenon_tensor *root = tenon_tensor_root(tensor), *inner;
     while ((inner = tenon_tensor_owner(root, release_tensor))) /* of a view that came from another process */
         root = tenon_tensor_root(inner);
-    if (tenon_shared_fd(root, &fd, NULL))
-        Py_RETURN_NONE;
     const char *start = tenon_tensor_view(root)->data, *first = tenon_tensor_view(tensor)->data;
-    return Py_BuildValue("(NL)", tenon_py_export(root, TENON_PY_AS_TENSOR), (long long)(first - start));
+    bool is_shared = tenon_shared_fd(root, &fd, NULL) == TENON_OK;
+    PyObject *place =
+        is_shared ? Py_BuildValue("(NL)", tenon_py_export(root, TENON_PY_AS_TENSOR), (long long)(first - start)) : NULL;
+    tenon__py_release(tensor);
+    if (is_shared)
+        return place;
+    Py_RETURN_NONE;
 }
 
 /* Create a tensor on the memory of another, which it keeps alive. */
@@ -257,13 +259,10 @@ static PyObject *tensor_on(PyObject *self, PyObject *arguments)
 }
 
 /* The elements of a tensor as bytes, and their strides, or None for C order: on the same memory, unless there are gaps. */
-static PyObject *bytes_of(PyObject *self, PyObject *object)
+static PyObject *bytes_of_tensor(PyObject *object, tenon_tensor *tensor)
 {
-    (void)self;
-    tenon_tensor *tensor = require_tensor(object), *dense = NULL, *made = NULL;
+    tenon_tensor *dense = NULL, *made = NULL;
     tenon_error err;
-    if (!tensor)
-        return NULL;
     const tenon_view *view = tenon_tensor_view(tensor);
     if (view->flags & TENON_SUBBYTE_PADDED)
         return PyErr_Format(PyExc_TypeError, "tenon.Tensor: elements that are padded to whole bytes cannot be pickled");
@@ -293,6 +292,15 @@ static PyObject *bytes_of(PyObject *self, PyObject *object)
     return result;
 }
 
+static PyObject *bytes_of(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object);
+    PyObject *result = tensor ? bytes_of_tensor(object, tensor) : NULL;
+    tenon__py_release(tensor);
+    return result;
+}
+
 /* A read-only array of a framework on the memory of a tensor, or on a copy if the framework cannot use that memory. */
 static PyObject *receive(PyObject *self, PyObject *arguments)
 {
@@ -301,13 +309,13 @@ static PyObject *receive(PyObject *self, PyObject *arguments)
     tenon_error err;
     if (!PyArg_ParseTuple(arguments, "OO:_receive", &object, &name))
         return NULL;
-    tenon_tensor *tensor = require_tensor(object), *shown = NULL;
-    const tenon__py_producer *producer = tensor ? tenon__py_producer_named(name, false, "expected") : NULL;
-    if (!producer)
+    const tenon__py_producer *producer = tenon__py_producer_named(name, false, "expected");
+    tenon_tensor *tensor = producer ? require_tensor(object) : NULL, *shown = NULL;
+    if (!tensor)
         return NULL;
     tenon_view view = *tenon_tensor_view(tensor);
     view.flags |= TENON_READ_ONLY;
-    if (tenon_tensor_from_view(&view, tenon_tensor_retain(tensor), release_tensor, &shown, &err)) {
+    if (tenon_tensor_from_view(&view, tensor, release_tensor, &shown, &err)) {
         tenon_tensor_release(tensor);
         return tenon__py_raise_in("tenon.Tensor", &err);
     }

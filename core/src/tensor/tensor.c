@@ -104,7 +104,7 @@ const tenon_view *tenon_tensor_view(const tenon_tensor *tensor)
 
 int64_t tenon_tensor_refcount(const tenon_tensor *tensor)
 {
-    return tensor ? atomic_load_explicit(&tensor->count, memory_order_relaxed) : 0;
+    return tensor ? atomic_load_explicit(&tensor->count, memory_order_acquire) : 0;
 }
 
 void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release)

@@ -507,7 +507,7 @@ static PyObject *numpy_tensor_array(PyObject *self, PyObject *arguments, PyObjec
     PyObject *dtype = Py_None, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", names, &dtype, &copy))
         return NULL;
-    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self));
+    tenon_tensor *tensor = tenon__py_retain(self);
     PyObject *array = tensor ? numpy_wrap(tensor) : NULL;
     tenon__py_release(tensor);
     if (!array)
@@ -532,9 +532,11 @@ static PyObject *numpy_tensor_array(PyObject *self, PyObject *arguments, PyObjec
 static PyObject *numpy_tensor_dtype(PyObject *self, void *unused)
 {
     (void)unused;
-    const tenon_tensor *tensor = tenon__py_alive(self);
-    const tenon_view *view = tensor ? tenon_tensor_view(tensor) : NULL;
-    return view && numpy_import() ? numpy_dtype(view->dtype, view->flags) : NULL;
+    tenon_tensor *tensor = tenon__py_retain(self);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    PyObject *dtype = view && numpy_import() ? numpy_dtype(view->dtype, view->flags) : NULL;
+    tenon__py_release(tensor);
+    return dtype;
 }
 
 static PyMethodDef numpy_tensor_methods[] = {

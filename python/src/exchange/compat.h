@@ -34,6 +34,16 @@ enum { TENON__PY_HAS_LOCK = 0 };
 enum { TENON__PY_HAS_LOCK = 1 };
 #endif
 
+/* Between them, no other thread is in such a section of the same object. That is Python's lock, if it has one; so a section
+ * must not release it, nor run Python code. */
+#ifdef Py_GIL_DISABLED
+#define TENON__PY_BEGIN_SECTION(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define TENON__PY_END_SECTION()         Py_END_CRITICAL_SECTION()
+#else
+#define TENON__PY_BEGIN_SECTION(object) {
+#define TENON__PY_END_SECTION()         }
+#endif
+
 /* ----------------------------------------------------------------------------------------------------- error scopes */
 
 /* Saves the pending exception, so that code in the scope runs without one. Leaving the scope restores it, and drops any

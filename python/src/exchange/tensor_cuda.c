@@ -49,7 +49,7 @@ static PyObject *interface_strides(const tenon_view *view)
 PyObject *tenon__py_tensor_cuda_array_interface(PyObject *self, void *unused)
 {
     (void)unused;
-    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)); /* the producer's code may run */
+    tenon_tensor *tensor = tenon__py_retain(self); /* the producer's code may run */
     if (!tensor)
         return NULL;
     const tenon_view *view = tenon_tensor_view(tensor);

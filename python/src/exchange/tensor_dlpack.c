@@ -174,7 +174,7 @@ PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject 
     if (wants_copy < 0)
         return NULL;
     tenon_device device;
-    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *given = NULL;
+    tenon_tensor *tensor = tenon__py_retain(self), *given = NULL;
     if (tensor && wanted_device(tenon_tensor_view(tensor), dl_device, &device) == 0)
         given = tenon__py_tensor_on(tensor, device, wants_copy);
     PyObject *capsule = NULL;
@@ -237,14 +237,13 @@ static int table_stream(int32_t device_type, int32_t device_id, void **out)
 /* The tensor of `object` with one more count, after its memory is ready on the table's stream. */
 static tenon_tensor *table_tensor(void *object)
 {
-    tenon_tensor *tensor = tenon__py_tensor_of(object);
-    if (!tensor) {
+    if (!tenon__py_tensor_of(object)) {
         PyErr_SetString(PyExc_TypeError, "tenon.Tensor: its exchange table was called with an object of another type");
         return NULL;
     }
+    tenon_tensor *tensor = tenon__py_retain(object);
     tenon_device device = tenon_tensor_view(tensor)->device;
     void *stream = NULL;
-    tenon_tensor_retain(tensor);
     if (device.device_type != TENON_CPU &&
         (table_stream(device.device_type, device.device_id, &stream) < 0 ||
          tenon__py_order(tensor, stream ? (intptr_t)stream : TENON__PY_NO_STREAM) < 0)) {
@@ -267,9 +266,14 @@ static int table_from_object(void *object, tenon_dl_managed **out)
 {
     tenon_tensor *tensor = tenon__py_tensor_of(object);
     const tenon_view *view = tenon_tensor_view(tensor);
+    int done = 1;
     /* No code runs that could end the tensor meanwhile, so it needs no count. */
+    TENON__PY_BEGIN_SECTION(object);
     if (view && view->device.device_type == TENON_CPU && !(view->flags & TENON_IS_COPIED))
-        return table_export(tensor, out);
+        done = table_export(tensor, out);
+    TENON__PY_END_SECTION();
+    if (done <= 0)
+        return done;
     tensor = table_tensor(object);
     tenon_tensor *given = tensor ? tenon__py_tensor_on(tensor, tenon_tensor_view(tensor)->device, false) : NULL;
     int result = given ? table_export(given, out) : -1;

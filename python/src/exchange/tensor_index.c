@@ -68,8 +68,13 @@ static PyObject *get_nbytes(PyObject *self, void *unused)
 static PyObject *get_readonly(PyObject *self, void *unused)
 {
     (void)unused;
-    const tenon_view *view = view_of(self);
-    return view ? PyBool_FromLong((view->flags & TENON_READ_ONLY) != 0) : NULL;
+    const tenon_view *view;
+    bool readonly;
+    TENON__PY_BEGIN_SECTION(self);
+    view = view_of(self);
+    readonly = view && (view->flags & TENON_READ_ONLY);
+    TENON__PY_END_SECTION();
+    return view ? PyBool_FromLong(readonly) : NULL;
 }
 
 static PyObject *get_data_ptr(PyObject *self, void *unused)
@@ -92,7 +97,7 @@ static PyObject *wrap_result(tenon_status status, tenon_tensor *made, const teno
 static PyObject *get_transposed(PyObject *self, void *unused)
 {
     (void)unused;
-    tenon_tensor *tensor = tenon__py_alive(self), *turned = NULL;
+    tenon_tensor *tensor = tenon__py_retain(self), *turned = NULL;
     if (!tensor)
         return NULL;
     int32_t axes[TENON_MAX_NDIM], ndim = tenon_tensor_view(tensor)->ndim;
@@ -100,6 +105,7 @@ static PyObject *get_transposed(PyObject *self, void *unused)
         axes[i] = ndim - 1 - i;
     tenon_error err;
     tenon_status status = tenon_tensor_permute(tensor, axes, &turned, &err);
+    tenon__py_release(tensor);
     return wrap_result(status, turned, &err);
 }
 
@@ -264,13 +270,14 @@ static int cut_by_items(cut *c, PyObject *items)
 
 PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key)
 {
-    tenon_tensor *tensor = tenon__py_alive(self);
-    PyObject *items = tensor && PyTuple_Check(key) ? PyTuple_GetSlice(key, 0, PyTuple_Size(key)) : NULL;
-    if (tensor && !PyTuple_Check(key))
-        items = PyTuple_Pack(1, key);
+    PyObject *items = PyTuple_Check(key) ? PyTuple_GetSlice(key, 0, PyTuple_Size(key)) : PyTuple_Pack(1, key);
     if (!items)
         return NULL;
-    cut c = {tenon_tensor_retain(tensor), 0}; /* a count, because the items' own code runs */
+    cut c = {tenon__py_retain(self), 0}; /* a count, because the items' own code runs */
+    if (!c.tensor) {
+        Py_DECREF(items);
+        return NULL;
+    }
     PyObject *result = cut_by_items(&c, items) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
     tenon__py_release(c.tensor);
     Py_DECREF(items);
@@ -299,7 +306,7 @@ PyObject *tenon__py_tensor_item(PyObject *self, Py_ssize_t index)
 {
     if (!require_dimensions(self, "cannot be indexed with a number"))
         return NULL;
-    cut c = {tenon_tensor_retain(tenon__py_alive(self)), 0};
+    cut c = {tenon__py_retain(self), 0};
     PyObject *result = cut_by_number(&c, index) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
     tenon__py_release(c.tensor);
     return result;

@@ -34,13 +34,19 @@ PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
     tenon_error err;
     if (!tensor)
         return NULL;
-    if (tenon__py_tensor_has_writable_buffer(self)) {
+    bool has_buffer;
+    tenon_status status = TENON_OK;
+    TENON__PY_BEGIN_SECTION(self);
+    has_buffer = tenon__py_tensor_has_writable_buffer(self);
+    if (!has_buffer)
+        status = tenon_shared_freeze(tensor, &err);
+    TENON__PY_END_SECTION();
+    if (has_buffer) {
         PyErr_SetString(PyExc_BufferError,
                         "tenon.Tensor.freeze(): an array on this memory exists, which could still be "
                         "written to; delete it first, as in `del array`");
         return NULL;
     }
-    tenon_status status = tenon_shared_freeze(tensor, &err);
     if (status == TENON_EFAILED) {
         PyErr_SetString(PyExc_BufferError,
                         "tenon.Tensor.freeze(): an array or a view on this memory exists, which could "
@@ -64,7 +70,7 @@ PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
 PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *copy = NULL;
+    tenon_tensor *tensor = tenon__py_retain(self), *copy = NULL;
     tenon_error err;
     if (!tensor)
         return NULL;

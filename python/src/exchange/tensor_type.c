@@ -23,6 +23,15 @@ tenon_tensor *tenon__py_alive(PyObject *self)
     return tensor_inside(self);
 }
 
+tenon_tensor *tenon__py_retain(PyObject *self)
+{
+    tenon_tensor *tensor;
+    TENON__PY_BEGIN_SECTION(self);
+    tensor = tenon_tensor_retain(tenon__py_alive(self));
+    TENON__PY_END_SECTION();
+    return tensor;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- object */
 
 static PyObject *tensor_refuse_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
@@ -76,7 +85,10 @@ static PyObject *tensor_repr(PyObject *self)
 {
     if (!tensor_inside(self))
         return PyUnicode_FromString("<tenon.Tensor, released>");
-    return tenon__py_tensor_repr(tenon_tensor_view(tensor_inside(self)));
+    tenon_tensor *tensor = tenon__py_retain(self);
+    PyObject *text = tenon__py_tensor_repr(tenon_tensor_view(tensor));
+    tenon__py_release(tensor);
+    return text;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- buffer */
@@ -87,7 +99,7 @@ static int buffer_refuse(const char *why)
     return -1;
 }
 
-static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
+static int fill_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     buffer->obj = NULL;
     if (!tenon__py_alive(self))
@@ -132,6 +144,15 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
     if (!buffer->readonly)
         atomic_fetch_add(&((tensor_object *)self)->writable_buffers, 1);
     return 0;
+}
+
+static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
+{
+    int status;
+    TENON__PY_BEGIN_SECTION(self);
+    status = fill_buffer(self, buffer, flags);
+    TENON__PY_END_SECTION();
+    return status;
 }
 
 static void tensor_releasebuffer(PyObject *self, Py_buffer *buffer)
@@ -292,12 +313,14 @@ static TENON__PY_NOINLINE int borrow_from_device(tenon_tensor *tensor, intptr_t 
 static int tensor_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
     (void)kind;
-    tenon_tensor *tensor = tenon__py_alive(object);
+    tenon_tensor *tensor = tenon__py_retain(object);
     if (!tensor)
         return -1;
     const tenon_view *view = tenon_tensor_view(tensor);
-    if (!tenon__py_alloc_dims(out, view->ndim))
+    if (!tenon__py_alloc_dims(out, view->ndim)) {
+        tenon__py_release(tensor);
         return PyErr_NoMemory(), -1;
+    }
     out->view = *view;
     if (view->ndim > 0) {
         memcpy(out->private_.dims, view->shape, (size_t)view->ndim * sizeof *out->private_.dims);
@@ -306,7 +329,7 @@ static int tensor_read(PyObject *object, const tenon__py_kind *kind, tenon__py_r
     out->view.shape = out->private_.dims;
     out->view.strides = out->private_.dims + view->ndim;
     out->private_.holds = TENON__PY_HOLDS_TENSOR;
-    out->private_.held.tensor = tenon_tensor_retain(tensor);
+    out->private_.held.tensor = tensor;
     if (view->device.device_type == TENON_CPU || borrow_from_device(tensor, request->stream, out) == 0)
         return 0;
     tenon__py_release(tensor);
