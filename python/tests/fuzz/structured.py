@@ -7,6 +7,7 @@ elements are read only of tensors whose extent is inside it."""
 import ctypes
 import gc
 import io
+import math
 import pathlib
 import pickle
 import sys
@@ -24,9 +25,14 @@ from made_producers import MORE, Capsules, Interface, buffer  # noqa: E402
 world = World(0)
 
 
+def is_small(tensor):
+    """Whether it has few elements, in few lists: an empty tensor may have 2^61 rows."""
+    return math.prod(max(size, 1) for size in tensor.shape) <= 4096
+
+
 def inside(tensor):
-    """Whether the CPU may read the elements, and there are few lists of them: an empty tensor may have 2^61 rows."""
-    if not tensor.device.startswith("cpu") or tensor.size > 4096 or max(tensor.shape, default=0) > 4096:
+    """Whether the CPU may read the elements, and there are few of them."""
+    if not tensor.device.startswith("cpu") or not is_small(tensor):
         return False
     low = high = tensor.data_ptr - ctypes.addressof(memory)
     for size, stride in zip(tensor.shape, tensor.strides):
@@ -173,7 +179,7 @@ def read_damaged(source, data):
         data[source.below(len(data))] = source.byte()
     try:
         read = Unpickler(io.BytesIO(data)).load()
-        if isinstance(read, tenon.Tensor) and read.size < 4096 and max(read.shape, default=0) < 4096:
+        if isinstance(read, tenon.Tensor) and is_small(read):
             read.tolist()
     except (*ALLOWED, pickle.UnpicklingError, EOFError, LookupError):
         pass
