@@ -39,7 +39,7 @@ int tenon__py_torch_learn_type(tenon__py_kind *kind)
 {
     if (kind->table && kind->table->dltensor_from_py_object_no_sync)
         kind->peek = tenon__py_torch_peek_table;
-    atomic_store_explicit(&tenon__py_torch.table, kind->table, memory_order_relaxed);
+    atomic_store_explicit(&tenon__py_torch.table, kind->table, memory_order_release);
     atomic_store_explicit(&tenon__py_torch.tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
                           memory_order_release);
     return tenon__py_torch_learn_struct(kind);

@@ -24,6 +24,25 @@ static TENON__PY_NOINLINE const tenon__torch_dispatch_keys *find_dispatch_keys(v
     return thread_dispatch_keys;
 }
 
+/* Several threads may look at the same time; the first one writes down what all of them find. */
+static TENON__PY_NOINLINE int find_dispatch_symbols(void *library)
+{
+    int64_t (*stack_len)(void) = NULL;
+    bool (*has_callbacks)(void) = NULL;
+    bool all = tenon__py_symbol(library, dispatch_keys_symbol, &thread_dispatch_keys) &&
+               tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &stack_len) &&
+               tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &has_callbacks);
+    tenon__py_spin_lock(&tenon__py_global.lock);
+    if (!atomic_load_explicit(&dispatch_symbols.found, memory_order_relaxed)) {
+        dispatch_symbols.library = library;
+        dispatch_symbols.stack_len = stack_len;
+        dispatch_symbols.has_callbacks = has_callbacks;
+        atomic_store_explicit(&dispatch_symbols.found, all ? 1 : 2, memory_order_release);
+    }
+    tenon__py_spin_unlock(&tenon__py_global.lock);
+    return all ? 1 : 2;
+}
+
 bool tenon__torch_can_read_dispatch_keys(void)
 {
 #ifndef __ELF__ /* the loaders of other systems return another address for a variable of a thread */
@@ -31,15 +50,8 @@ bool tenon__torch_can_read_dispatch_keys(void)
 #endif
     int found = atomic_load_explicit(&dispatch_symbols.found, memory_order_acquire);
     void *library = found ? NULL : tenon__py_torch_library();
-    if (library) { /* several threads may store the same addresses */
-        dispatch_symbols.library = library;
-        bool all =
-            find_dispatch_keys() &&
-            tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &dispatch_symbols.stack_len) &&
-            tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &dispatch_symbols.has_callbacks);
-        found = all ? 1 : 2;
-        atomic_store_explicit(&dispatch_symbols.found, found, memory_order_release);
-    }
+    if (library)
+        found = find_dispatch_symbols(library);
     return found == 1;
 }
 
