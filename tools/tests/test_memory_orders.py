@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).parents[2]
-FOLDERS = ["core/src", "python/src", "python/tenon", "elixir/c_src", *(f"frameworks/{name}" for name in ("numpy", "cupy", "torch", "jax"))]
+FOLDERS = ["core/src", "python/src", "python/tenon", "elixir/c_src", "frameworks"]
 DECLARATION = re.compile(r"^[^*/]*?\b(?:_Atomic(?:\s*\(|\s+\w)|atomic_flag\s+\w|atomic_llong\s+\w)")
 OTHER = re.compile(r"=.*[(&]|\batomic_(?:load|store|fetch|compare|exchange|init)|\bsizeof|^\s*(?:static )?inline|\)\s*$|\w\([^*]*\)\s*;?$")
 
