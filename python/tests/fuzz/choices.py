@@ -3,7 +3,9 @@
 import ctypes
 import struct
 
-ALLOWED = (TypeError, ValueError, BufferError, OverflowError, IndexError, MemoryError, AttributeError, RuntimeError, OSError)
+# ImportError: NumPy needs ml_dtypes for some dtypes.
+ALLOWED = (TypeError, ValueError, BufferError, OverflowError, IndexError, MemoryError, AttributeError, RuntimeError, OSError,
+           ImportError)
 NUMBERS = [0, 1, 2, 3, 4, -1, -2, 5, 7, 63, 64, 65, 127, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**61, 2**63 - 1, -(2**63)]
 SIZE = 1 << 16
 memory = ctypes.create_string_buffer(SIZE)  # of the producers

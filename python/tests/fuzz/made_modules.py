@@ -203,7 +203,7 @@ def load_without(rows, changes):
     while True:
         try:
             return handmade.load(handmade.module(rows, **changes))
-        except (ImportError, *ALLOWED) as error:
+        except ALLOWED as error:
             named = re.search(r"function (\d+)", str(error))
             if changes or not named:
                 return None
@@ -222,7 +222,7 @@ def run(source, any_value):
     for _ in range(source.below(12)):
         try:
             use(source, known, held, value)
-        except (*ALLOWED, ImportError, LookupError, StopIteration, pickle.PicklingError):
+        except (*ALLOWED, LookupError, StopIteration, pickle.PicklingError):
             pass
     if len(handmade._kept) > 10_000:  # what tables point to
         held.clear()
