@@ -120,6 +120,25 @@ static void test_the_file_changes_meanwhile(void **state)
     assert_null(module);
 }
 
+static char kept[NAME + 8];
+
+static void replace_it_and_keep_the_old_one(void)
+{
+    assert_int_equal(rename(meanwhile, kept), 0);
+    replace_it();
+}
+
+/* A file that was replaced while it was opened was not overwritten. */
+static void test_the_old_file_is_whole(void **state)
+{
+    (void)state;
+    char path[NAME];
+    fresh(path);
+    snprintf(kept, sizeof kept, "%s.old", path);
+    assert_int_equal(answer(open_calling(replace_it_and_keep_the_old_one, path)), 2);
+    assert_int_equal(answer(open_ok(kept)), 3);
+}
+
 static void test_a_constructor_opens_another(void **state)
 {
     (void)state;
@@ -179,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_a_fork_waits),
         cmocka_unit_test(test_the_file_changes_meanwhile),
+        cmocka_unit_test(test_the_old_file_is_whole),
         cmocka_unit_test(test_a_constructor_opens_another),
         cmocka_unit_test(test_the_file_never_comes_to_rest),
         cmocka_unit_test(test_replaced_meanwhile),

@@ -206,6 +206,12 @@ static bool file_is_unchanged(const candidate *c)
     return tenon__path_state_read(c->path, &now) && same_state(now, c->state);
 }
 
+static bool file_is_replaced(const candidate *c)
+{
+    tenon__file_state now;
+    return !tenon__path_state_read(c->path, &now) || !same_file(now, c->state);
+}
+
 /* Try to open the file. *again is true if it changed meanwhile, so that it is unclear what was opened. */
 static tenon_status open_candidate(candidate *c, void **handle, bool *again, tenon_error *err)
 {
@@ -224,8 +230,10 @@ static tenon_status open_candidate(candidate *c, void **handle, bool *again, ten
     status = open_in_place(c, handle, err);
     int code = errno;
     *again = !file_is_unchanged(c);
+    /* If the old file is not the one that was opened, its inode is free for a new file, which was never overwritten. */
+    bool is_unknown = *again && file_is_replaced(c);
     errno = code;
-    if (status) {
+    if (status || is_unknown) {
         tenon__free(o, size);
         return status;
     }
