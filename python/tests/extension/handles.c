@@ -80,7 +80,7 @@ static void *add(void *kind)
 }
 
 /* load(): adds the types from eight threads at once, then loads the module. */
-static PyObject *foreign_load(PyObject *module, PyObject *unused)
+static PyObject *handles_load(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
@@ -98,7 +98,7 @@ static PyObject *foreign_load(PyObject *module, PyObject *unused)
 }
 
 /* fill(): adds types until there is no more room, and raises that error. */
-static PyObject *foreign_fill(PyObject *module, PyObject *unused)
+static PyObject *handles_fill(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
@@ -113,14 +113,14 @@ static PyObject *foreign_fill(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *foreign_add_nothing(PyObject *module, PyObject *unused)
+static PyObject *handles_add_nothing(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
     return tenon_py_add_handle_type(&(tenon_py_handle_type){.type = "nothing"}) < 0 ? NULL : PyLong_FromLong(0);
 }
 
-static PyObject *foreign_held(PyObject *module, PyObject *unused)
+static PyObject *handles_held(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
@@ -128,19 +128,19 @@ static PyObject *foreign_held(PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"load", foreign_load, METH_NOARGS, NULL},
-    {"fill", foreign_fill, METH_NOARGS, NULL},
-    {"add_nothing", foreign_add_nothing, METH_NOARGS, NULL},
-    {"held", foreign_held, METH_NOARGS, NULL},
+    {"load", handles_load, METH_NOARGS, NULL},
+    {"fill", handles_fill, METH_NOARGS, NULL},
+    {"add_nothing", handles_add_nothing, METH_NOARGS, NULL},
+    {"held", handles_held, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {TENON__PY_FREE_SLOTS{0, NULL}};
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "tenon_framework_handles", NULL, 0, methods, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "tenon_handles", NULL, 0, methods, slots, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit_tenon_foreign(void)
+PyMODINIT_FUNC PyInit_tenon_handles(void)
 {
     return PyModuleDef_Init(&definition);
 }
