@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import pytest
 import tenon_hostile as hostile
 import tenon_probe as probe
 from hostility import outstanding, producer
@@ -170,3 +171,34 @@ def test_first_use_of_a_type_by_many_threads():
         thing = type("New", (), {"__dlpack__": capsule})()
         in_threads(8, lambda number: probe.borrow(thing))
     assert outstanding() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="shared tensors need Linux")
+def test_a_tensor_is_frozen_beside_threads_that_take_it():
+    """As long as an array exists that can be written to, the tensor is not frozen."""
+    tenon, numpy = pytest.importorskip("tenon"), pytest.importorskip("numpy")
+    ways = [
+        (numpy.asarray, lambda array: array.flags.writeable),
+        (numpy.from_dlpack, lambda array: array.flags.writeable),
+        (memoryview, lambda view: not view.readonly),
+        (lambda tensor: tensor[1:], lambda view: not view.readonly),
+        (lambda tensor: tensor.T, lambda view: repr(view) and not view.readonly),
+    ]
+    for take, is_writable in ways:
+        for _ in range(40):
+            tensor, frozen = tenon.shared_zeros((4,), "f32"), threading.Event()
+
+            def work(number, tensor=tensor, frozen=frozen, take=take, is_writable=is_writable):
+                for _ in range(50 if number else 0):
+                    taken = take(tensor)
+                    assert not (is_writable(taken) and frozen.is_set())
+                    del taken
+                while number == 0 and not frozen.is_set():
+                    try:
+                        tensor.freeze()
+                        frozen.set()
+                    except BufferError:
+                        pass
+
+            in_threads(3, work)
+            assert tensor.readonly
