@@ -11,28 +11,9 @@ import pytest
 import tenon_hostile as hostile
 import tenon_probe as probe
 from hostility import outstanding, producer
+from waiting import together
 
 THREADS, STEPS = 16, 400
-
-
-def in_threads(count, work):
-    """Run work(number) in that many threads at once; raise what the first of them raised."""
-    barrier, errors = threading.Barrier(count), []
-
-    def body(number):
-        try:
-            barrier.wait()
-            work(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=body, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def shared_sources():
@@ -93,7 +74,7 @@ def test_sixteen_threads_borrow_import_and_release_at_random():
                 probe.borrow_many(*sources[:3])
 
     try:
-        in_threads(THREADS, work)
+        together(work, THREADS)
     finally:
         sys.setswitchinterval(interval)
     gc.collect()
@@ -169,7 +150,7 @@ def test_first_use_of_a_type_by_many_threads():
 
     for _ in range(30):
         thing = type("New", (), {"__dlpack__": capsule})()
-        in_threads(8, lambda number: probe.borrow(thing))
+        together(lambda number: probe.borrow(thing))
     assert outstanding() == before
 
 
@@ -200,5 +181,5 @@ def test_a_tensor_is_frozen_beside_threads_that_take_it():
                     except BufferError:
                         pass
 
-            in_threads(3, work)
+            together(work, 3)
             assert tensor.readonly

@@ -1,9 +1,30 @@
 """Wait for what other threads and processes do, however busy the machine is."""
 
 import os
+import threading
 import time
 
 LONG = 120  # seconds, after which something hangs
+
+
+def together(work, count=8):
+    """Run work(number) in that many threads at once. Raises what the first of them raised."""
+    failures, barrier = [], threading.Barrier(count)
+
+    def run(number):
+        try:
+            barrier.wait()
+            work(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def wait_until(condition, what="it does not happen"):

@@ -13,6 +13,7 @@ import time
 import pytest
 from building import PACKAGE, build, run_python, tenon
 from handmade import Echo
+from waiting import together
 
 LONG = 10**12  # turns that no test waits for
 HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -176,25 +177,6 @@ def test_signal_handler_that_raises():
 
 
 # ------------------------------------------------------------------------------------------------------------- threads
-
-
-def together(work, count=8):
-    """The function in so many threads at once, each with its number; what they raised, none."""
-    failures, barrier = [], threading.Barrier(count)
-
-    def run(number):
-        barrier.wait()
-        try:
-            work(number)
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
 
 
 def test_calls_at_once(kernels):
