@@ -245,6 +245,7 @@ static void test_thread_local_zeros(void **state)
     SEGMENT_PASSES(.p_type = PT_TLS, .p_vaddr = 64, .p_filesz = 8, .p_memsz = 1 << 30, .p_align = 16);
     SEGMENT_PASSES(.p_type = PT_TLS, .p_vaddr = 64, .p_filesz = 8, .p_memsz = 8);
     SEGMENT_IS_DAMAGED(.p_type = PT_TLS, .p_vaddr = (uint64_t)1 << 40, .p_filesz = 8, .p_memsz = 8);
+    SEGMENT_IS_DAMAGED(.p_type = PT_TLS, .p_vaddr = (uint64_t)1 << 40, .p_filesz = 1, .p_memsz = 1);
 }
 
 /* The loader copies p_filesz bytes into a block of p_memsz bytes for each thread. */
