@@ -56,6 +56,15 @@ def test_a_cache_that_fills_up_is_not_a_loss(numpy_only):
     assert re.search("bytes lost with each", run_python(program))
 
 
+def test_slow_operations_at_the_beginning_are_not_a_loss():
+    """A framework that compiles fills its caches in few operations, which take half of the round."""
+    grows = [(done, done * 10**5) for done in range(50)]
+    settled = [(done, 50 * 10**5 + done % 3 * 4096) for done in range(1000, 10000, 300)]
+    leaks = [(done, memory + done * 100) for done, memory in settled]
+    code = f"import sys; sys.path.insert(0, {str(SOAK)!r}); import soak; print(*map(int, map(soak.growth, [{{}}, {{}}])))"
+    assert run_python(code.format(grows + settled, grows + leaks)) == "0 100\n"
+
+
 @pytest.mark.slow
 def test_a_failure_names_its_seed(numpy_only, tmp_path):
     broken = PLANTED.format("1 / 0").replace("run_round(1,", "run_round(5,")

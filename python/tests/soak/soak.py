@@ -23,10 +23,14 @@ BYTES = 40  # that an operation may lose on average; fragmentation is less, a lo
 
 
 def growth(checkpoints):
-    """The bytes that each operation lost in the second half of the round, or in its middle if that is less."""
-    quarter = len(checkpoints) // 4
-    means = [[sum(column) / quarter for column in zip(*checkpoints[i * quarter : (i + 1) * quarter])] for i in (1, 2, 3)]
-    return max(0, min((late[1] - early[1]) / (late[0] - early[0]) for early, late in zip(means, means[1:])))
+    """The bytes that each operation lost in the second half of the round, or in its middle if that is less. The quarters of a
+    round are those of its operations, because frameworks compile in the first ones, which can take most of the time."""
+    total, means = checkpoints[-1][0], []
+    for i in (1, 2, 3):
+        quarter = [point for point in checkpoints if i * total < 4 * point[0] <= (i + 1) * total]
+        if quarter:
+            means.append([sum(column) / len(quarter) for column in zip(*quarter)])
+    return max(0, min(((late[1] - early[1]) / (late[0] - early[0]) for early, late in zip(means, means[1:])), default=0))
 
 
 def work_until(world, operations, is_over, seconds, done, checkpoints):
