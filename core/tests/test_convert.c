@@ -92,6 +92,21 @@ static void test_to_integers(void **state)
     assert_int_equal(convert_one(TENON_I32, TENON_BOOL, 7), 1);
 }
 
+static void test_to_bools(void **state)
+{
+    (void)state;
+    const tenon_dtype from[] = {TENON_I8, TENON_U8, TENON_I16, TENON_U16, TENON_I32, TENON_U32, TENON_I64, TENON_U64};
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+        assert_int_equal(convert_one(TENON_BOOL, from[i], 0), 0);
+        assert_int_equal(convert_one(TENON_BOOL, from[i], 1), 1);
+        assert_int_equal(convert_one(TENON_BOOL, from[i], UINT64_C(1) << (from[i].bits - 1)), 1);
+    }
+    assert_int_equal(convert_one(TENON_BOOL, TENON_F32, 0x80000000), 0); /* -0.0 */
+    assert_int_equal(convert_one(TENON_BOOL, TENON_F32, 1), 1);
+    assert_int_equal(convert_one(TENON_BOOL, TENON_F16, 0x8000), 0);
+    assert_int_equal(convert_one(TENON_BOOL, TENON_F16, 1), 1);
+}
+
 /* Long lines, whose chunks are converted in place, with gaps in front of and after them. */
 static void test_lines(void **state)
 {
@@ -184,10 +199,10 @@ static void test_levels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds_once),      cmocka_unit_test(test_overflow_of_floats),
-        cmocka_unit_test(test_to_integers),      cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_complex),          cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_nothing_is_alive),
+        cmocka_unit_test(test_rounds_once), cmocka_unit_test(test_overflow_of_floats),
+        cmocka_unit_test(test_to_integers), cmocka_unit_test(test_to_bools),
+        cmocka_unit_test(test_lines),       cmocka_unit_test(test_complex),
+        cmocka_unit_test(test_levels),      cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
