@@ -12,7 +12,9 @@
 #include <cmocka.h>
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Every test passes &err. */
@@ -119,6 +121,42 @@ static inline const char *orders_of(const tenon_view *view)
     return names[(view->flags & TENON_VIEW_C ? 1 : 0) | (view->flags & TENON_VIEW_F ? 2 : 0) |
                  (view->flags & TENON_VIEW_DENSE ? 4 : 0)];
 }
+
+/* The blocks of memory that Tenon has allocated and not freed. A program in which some are left fails at its end, unless it
+ * defines CHECK_KEEPS_BLOCKS. */
+static _Atomic int64_t check_blocks;
+
+static inline void *check_alloc(void *context, size_t size, bool zeroed)
+{
+    (void)context;
+    void *memory = zeroed ? calloc(1, size) : malloc(size);
+    check_blocks += memory != NULL;
+    return memory;
+}
+
+static inline void check_free(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    check_blocks -= memory != NULL;
+    free(memory);
+}
+
+__attribute__((constructor)) static void check_begin(void)
+{
+    const tenon_allocator check_allocator = {check_alloc, check_free, NULL};
+    OK(tenon_set_allocator(&check_allocator, &err));
+}
+
+#ifndef CHECK_KEEPS_BLOCKS
+__attribute__((destructor)) static void check_end(void)
+{
+    if (check_blocks) {
+        fprintf(stderr, "blocks of memory that were not freed: %lld\n", (long long)check_blocks);
+        _Exit(1);
+    }
+}
+#endif
 
 /* The last test of every program. It is not a group teardown, because cmocka ignores failures there. */
 static inline void test_nothing_is_alive(void **state)

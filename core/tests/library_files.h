@@ -3,6 +3,7 @@
 #ifndef TENON_TESTS_LIBRARY_FILES_H
 #define TENON_TESTS_LIBRARY_FILES_H
 
+#define CHECK_KEEPS_BLOCKS /* libraries stay open */
 #include "check.h"
 
 #include <dirent.h>

@@ -6,7 +6,9 @@
 
 static void hash(const tenon_module *module, char text[TENON_HASH_SIZE])
 {
+    int64_t blocks = check_blocks;
     OK(tenon_module_hash(module, text, &err));
+    assert_int_equal(check_blocks, blocks);
     assert_int_equal(strspn(text, "0123456789abcdef"), 32);
     assert_int_equal(strlen(text), 32);
 }
