@@ -106,6 +106,12 @@ defmodule Tenon.ClassMemoryTest do
       assert error.message =~ "keep_other(): cannot keep argument 'x': another argument"
       assert Classes.keep_other(Tenon.zeros!({4}, type: :f32), y) == :ok
     end
+
+    test "may come after others, which may be nil" do
+      ones = Tenon.from_list!([1, 1, 1], type: :f32)
+      assert Classes.keep_second!(Tenon.zeros!({8}, type: :f32), ones) == 3.0
+      assert Classes.keep_second!(nil, ones) == 3.0
+    end
   end
 
   describe "a result that the library owns" do
@@ -270,7 +276,7 @@ defmodule Tenon.ClassMemoryTest do
   end
 
   describe "TENON_CHECK=1" do
-    test "finds writes past the end, and results that were not written" do
+    test "finds writes past the end, results that were not written, and conversions" do
       script = Build.path("checked") <> ".exs"
 
       File.write!(script, """
@@ -282,6 +288,7 @@ defmodule Tenon.ClassMemoryTest do
       {:error, error} = Checked.past_the_end(x)
       IO.puts(error.message)
       {:ok, _} = Checked.nothing(x)
+      :ok = Checked.converted(x)
       IO.inspect(Checked.Store.sum!(Checked.Store.new!(x)))
       """)
 
@@ -289,6 +296,7 @@ defmodule Tenon.ClassMemoryTest do
       {output, 0} = System.cmd("elixir", arguments, env: [{"TENON_CHECK", "1"}], stderr_to_stdout: true)
       assert output =~ "past_the_end(): result 0: the function wrote past the end of its memory: byte 12"
       assert output =~ "nothing(): result 0: no byte of it changed"
+      assert output =~ "converted(): argument 'x' was converted to f64[n] c convert, a copy of 24 bytes"
       assert output =~ "6.0\n"
     end
   end

@@ -51,6 +51,8 @@ defmodule Tenon.ExchangeTest do
 
       assert take.(:nothing) == {:failed, -1}
       assert take.(:busy) == :busy
+      assert take.(:refuses) == :readonly
+      assert take.(:no_memory) == {:failed, :no_memory}
       {:error, error} = Tenon.from_resource(OtherNif.source(1, kind: :nothing), OtherNif.type())
       assert error.message =~ "did not answer"
       source = OtherNif.source(1)

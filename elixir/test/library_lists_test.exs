@@ -57,6 +57,22 @@ defmodule Tenon.LibraryListsTest do
     assert Tenon.to_list!(matrix) == List.duplicate(List.duplicate(1.0, 100), 4)
   end
 
+  test "tensors on devices are on one device, in lists too, and results cannot be made there" do
+    [x, y, z] =
+      for id <- [1, 1, 2], do: Tenon.Blob.from_blob(%{ptr: 4096, shape: {2}, dtype: :f32, device: {:cuda, id}})
+
+    assert Lists.device_of(x, y) == {:ok, 1}
+    assert Lists.device_of(nil, z, zs: [z, z]) == {:ok, 2}
+    assert {:error, error} = Lists.device_of(x, z)
+    assert {error.reason, error.argument} == {{:device_mismatch, {:cuda, 1}, {:cuda, 2}}, :y}
+    assert {:error, error} = Lists.device_of(x, nil, zs: [y, z])
+    assert {error.reason, error.argument} == {{:device_mismatch, {:cuda, 1}, {:cuda, 2}}, :zs}
+    assert error.message =~ "device_of(): argument 'zs[1]'"
+    assert {:error, error} = Lists.made_there(x)
+    assert error.message =~ "this host makes results on the CPU only"
+    assert reason(Tenon.Shared.share(x)) == {:device_mismatch, :cpu, {:cuda, 1}}
+  end
+
   test "lists that the function makes" do
     assert {:ok, parts} = Lists.split(f32([1, 2, 3, 4, 5]), 2)
     assert Enum.map(parts, &Tenon.to_list!/1) == [[1.0, 2.0], [3.0, 4.0], [5.0]]

@@ -270,6 +270,17 @@ static tenon_status keep_other(tenon_call *call)
     return TENON_OK;
 }
 
+/* The sum of the second argument as it is kept. */
+static tenon_status keep_second(tenon_call *call)
+{
+    tenon_kept *kept = tenon_arg_keep(call, 1);
+    double sum = 0;
+    for (int64_t i = 0; kept && i < kept->view->numel; i++)
+        sum += ((const float *)kept->view->data)[i];
+    tenon_kept_release(kept);
+    return tenon_return_double(call, 0, sum);
+}
+
 /* ---------------------------------------------------------------------------------------------------- given memory */
 
 static void release(void *owner)
@@ -404,6 +415,7 @@ TENON_MODULE(classes, "Objects.", TENON_CLASS("Counter", "Counts."),
              TENON_FUNCTION("plain_new(start: int = 0) -> handle('Plain')", counter_new, NULL),
              TENON_FUNCTION("plain_get(plain: handle('Plain')) -> int", plain_get, NULL),
              TENON_FUNCTION("keep_other(x: f32[n] keep, y: f32[n] rw)", keep_other, NULL),
+             TENON_FUNCTION("keep_second(x: f32[n]?, y: f32[m]? c keep) -> float", keep_second, NULL),
              TENON_FUNCTION("load(n: int, fail: bool = False) -> f32[?] own", load, NULL),
              TENON_FUNCTION("load_badly(how: int) -> f32[?] own", load_badly, NULL),
              TENON_FUNCTION("columns() -> f32[?, ?] own", columns, NULL),
@@ -413,4 +425,5 @@ TENON_MODULE(classes, "Objects.", TENON_CLASS("Counter", "Counts."),
                             NULL),
              TENON_FUNCTION("no_name(x: f32[n]) -> int", no_name, NULL),
              TENON_FUNCTION("past_the_end(x: f32[n] c) -> f32[n]", past_the_end, NULL),
-             TENON_FUNCTION("nothing(x: f32[n] c) -> f32[n]", nothing, NULL))
+             TENON_FUNCTION("nothing(x: f32[n] c) -> f32[n]", nothing, NULL),
+             TENON_FUNCTION("converted(x: f64[n] c convert)", nothing, NULL))

@@ -36,7 +36,9 @@ typedef struct {
     int count, sleep_ms, kind; /* a negative time: until the gate is open */
 } source;
 
+/* The last two refuse to give anything. */
 enum { GOOD, BAD_VERSION, BAD_SHAPE, LANES, NOTHING, BUSY, READ_ONLY, NO_DELETER, MISALIGNED, BAD_DTYPE };
+enum { REFUSES = BAD_DTYPE + 1, NO_MEMORY };
 
 typedef struct {
     managed_tensor managed;
@@ -75,8 +77,10 @@ static void answer(ErlNifEnv *env, void *object, void *data)
     tenon_nif_request *request = data;
     if (source->kind == NOTHING)
         return;
-    if (source->kind == BUSY) {
-        request->status = TENON_NIF_E_BUSY;
+    if (source->kind == BUSY || source->kind == REFUSES || source->kind == NO_MEMORY) {
+        request->status = source->kind == BUSY      ? TENON_NIF_E_BUSY
+                          : source->kind == REFUSES ? TENON_NIF_E_READONLY
+                                                    : TENON_NIF_E_MEMORY;
         return;
     }
     block *block = calloc(1, sizeof *block + ((size_t)source->count + 1) * sizeof(float));

@@ -6,7 +6,7 @@ defmodule Tenon.OtherNif do
   @source Path.join(__DIR__, "other_nif.c")
   @external_resource @source
   @kinds [good: 0, bad_version: 1, bad_shape: 2, lanes: 3, nothing: 4, busy: 5, read_only: 6, no_deleter: 7] ++
-           [misaligned: 8, bad_dtype: 9]
+           [misaligned: 8, bad_dtype: 9, refuses: 10, no_memory: 11]
 
   @on_load :load
 

@@ -89,11 +89,25 @@ static tenon_status stop(tenon_call *call)
     return TENON_OK;
 }
 
+/* The number of the device that the call runs on. */
+static tenon_status device_of(tenon_call *call)
+{
+    return tenon_return_int(call, 0, call->device.device_id);
+}
+
+static tenon_status nothing(tenon_call *call)
+{
+    (void)call;
+    return TENON_OK;
+}
+
 TENON_MODULE(tensor_lists, "Lists of tensors.",
     TENON_FUNCTION("norms(xs: [f32[_, d] c]) -> [f64[_]] for xs", norms, "The squared norms of rows."),
     TENON_FUNCTION("sgd(params: [f32[*_] rw c], grads: [f32[*_] c], rate: float)", sgd, "params -= rate * grads"),
     TENON_FUNCTION("split(x: f32[n] c, size: int, fail: bool = False) -> [f32[?]]", split, "Parts of this size."),
     TENON_FUNCTION("total(xs: [f32[*_] c]?, *, ys: [f32[n]]? = None) -> sum: float, count: int, dirty: bool", total, ""),
     TENON_FUNCTION("same_memory(xs: [f32[n] c], x: f32[n] c) -> bool", address, ""),
+    TENON_FUNCTION("device_of(x: f32[_]? cuda, y: f32[_]? cuda, *, zs: [f32[_] cuda]? = None) -> int", device_of, ""),
+    TENON_FUNCTION("made_there(x: f32[n] cuda) -> f32[n]", nothing, ""),
     TENON_FUNCTION("stop()", stop, ""),
     TENON_FUNCTION_FLAGS("write_until_stopped(xs: [f32[_] rw], x: f32[_])", write_until_stopped, "", TENON_RELEASE_LOCK))
