@@ -73,14 +73,6 @@ ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *a
         return tenon_nif_failed(env, status);
     case TENON_EOVERFLOW:
         return enif_make_tuple2(env, a->overflow, name);
-    case TENON_EDTYPE:
-        return enif_make_tuple2(env, a->unsupported_type, name);
-    case TENON_ELAYOUT:
-        return a->not_contiguous;
-    case TENON_EREADONLY:
-        return a->readonly;
-    case TENON_EOVERLAP:
-        return a->overlap;
     default:
         return enif_make_tuple2(env, a->badarg, name);
     }
