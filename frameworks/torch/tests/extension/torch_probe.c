@@ -245,6 +245,41 @@ static PyObject *probe_view_unlocked(PyObject *module, PyObject *number)
     return status ? PyUnicode_FromString(err.message) : none();
 }
 
+/* nulls(handle): what each function says if an argument is NULL. */
+static PyObject *probe_nulls(PyObject *module, PyObject *number)
+{
+    (void)module;
+    tenon_torch *tensor = handle_of(number), *made;
+    tenon_view view;
+    int64_t dims[2 * TENON_MAX_NDIM];
+    const tenon_torch_op *op;
+    tenon_torch_value result;
+    tenon_blob blob = {.dtype = TENON_F32};
+    PyObject *messages = PyList_New(0);
+    tenon_error err;
+#define SAY(call)                                                                                                      \
+    do {                                                                                                               \
+        PyObject *text = PyUnicode_FromString((call) == TENON_EINVAL ? err.message : "it did not fail");               \
+        if (messages && text)                                                                                          \
+            PyList_Append(messages, text);                                                                             \
+        Py_XDECREF(text);                                                                                              \
+    } while (0)
+    SAY(tenon_torch_view(tensor, NULL, dims, &err));
+    SAY(tenon_torch_view(tensor, &view, NULL, &err));
+    SAY(tenon_torch_empty(TENON_F32, tenon_device_of(TENON_CPU, 0), 0, NULL, NULL, &err));
+    SAY(tenon_torch_from_pointer(NULL, &made, &err));
+    SAY(tenon_torch_from_pointer(tenon_torch_pointer(tensor), NULL, &err));
+    SAY(tenon_torch_from_blob(NULL, &made, &err));
+    SAY(tenon_torch_from_blob(&blob, NULL, &err));
+    SAY(tenon_torch_find(NULL, "", &op, &err));
+    SAY(tenon_torch_find("aten::mul", NULL, &op, &err));
+    SAY(tenon_torch_find("aten::mul", "Tensor", NULL, &err));
+    SAY(tenon_torch_call_op(NULL, 0, NULL, 1, &result, &err));
+    SAY(tenon_torch_call("aten::mul", "Tensor", 0, NULL, 1, NULL, &err));
+#undef SAY
+    return messages;
+}
+
 static int read_shape(PyObject *object, int64_t *shape)
 {
     int ndim = (int)PyTuple_Size(object);
@@ -451,10 +486,15 @@ static PyObject *result_object(tenon_torch_value *value)
             if (item || tenon_torch_export(items[i], &item) == 0)
                 PyList_SetItem(out, (Py_ssize_t)i, item);
         }
-    } else if (value->kind == TENON_TORCH_INTS) {
+    } else if (value->kind == TENON_TORCH_INTS || value->kind == TENON_TORCH_FLOATS ||
+               value->kind == TENON_TORCH_BOOLS) {
+        const void *data = value->as.list.data;
         out = PyList_New((Py_ssize_t)value->as.list.length);
         for (int64_t i = 0; out && i < value->as.list.length; i++)
-            PyList_SetItem(out, (Py_ssize_t)i, PyLong_FromLongLong(((const int64_t *)value->as.list.data)[i]));
+            PyList_SetItem(out, (Py_ssize_t)i,
+                           value->kind == TENON_TORCH_INTS     ? PyLong_FromLongLong(((const int64_t *)data)[i])
+                           : value->kind == TENON_TORCH_FLOATS ? PyFloat_FromDouble(((const double *)data)[i])
+                                                               : PyBool_FromLong(((const bool *)data)[i]));
     } else if (value->kind == TENON_TORCH_DTYPE || value->kind == TENON_TORCH_DEVICE) {
         char word[64];
         if (value->kind == TENON_TORCH_DTYPE)
@@ -583,6 +623,7 @@ static PyMethodDef methods[] = {{"info", probe_info, METH_NOARGS, NULL},
                                 {"release_past_the_end", probe_release_past_the_end, METH_VARARGS, NULL},
                                 {"view", probe_view, METH_O, NULL},
                                 {"view_unlocked", probe_view_unlocked, METH_O, NULL},
+                                {"nulls", probe_nulls, METH_O, NULL},
                                 {"empty", probe_empty, METH_VARARGS, NULL},
                                 {"blob", probe_blob, METH_VARARGS, NULL},
                                 {"released", probe_released, METH_NOARGS, NULL},

@@ -70,6 +70,14 @@ print("not reached")
     assert end.returncode != 0 and "already released" in end.stderr and not end.stdout, end
 
 
+def test_arguments_that_are_null():
+    handle = probe.take(torch.ones(2))
+    expected = ["view: out", "view: dims", "empty: out", "from_pointer: pointer", "from_pointer: out", "from_blob: blob",
+                "from_blob: out", "find: name", "find: overload", "find: out", "call: op", "call: results"]  # fmt: skip
+    assert probe.nulls(handle) == ["tenon_torch_{}(): argument '{}' is NULL".format(*line.split(": ")) for line in expected]
+    probe.release(handle)
+
+
 @pytest.mark.parametrize(
     "name, overload, shown",
     [("aten::nonsense", "", "aten::nonsense"), ("aten::mul", "Nonsense", "aten::mul.Nonsense"), ("mul", "", "mul")],

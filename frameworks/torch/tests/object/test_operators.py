@@ -1,5 +1,6 @@
 """Every operator of torch's, from C."""
 
+import contextlib
 import gc
 
 import pytest
@@ -78,10 +79,13 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("way", ["in C", "through Python"])
 @pytest.mark.parametrize("name", CASES)
-def test_arguments(name, x):
+def test_arguments(name, way, x):
     ours, theirs = CASES[name]
-    got, wanted = ours(x), theirs(x)
+    with contextlib.nullcontext() if way == "in C" else torch.overrides.BaseTorchFunctionMode():
+        got = ours(x)
+    wanted = theirs(x)
     assert got.dtype == wanted.dtype and got.stride() == wanted.stride() and torch.equal(got, wanted)
 
 
@@ -258,7 +262,16 @@ def test_results_that_are_no_tensors_or_numbers(x):
         library.impl("gaps", lambda x: [x, None], "CPU")
         library.define("turn(Tensor x, complex c=1j) -> complex")
         library.impl("turn", lambda x, c=1j: c, "CPU")
+        library.define("title(Tensor x) -> str")
+        library.impl("title", lambda x: "straße", "CPU")
+        library.define("flags(Tensor x) -> bool[]")
+        library.impl("flags", lambda x: [True, False], "CPU")
+        library.define("numbers(Tensor x) -> float[]")
+        library.impl("numbers", lambda x: [1.5, 2.5], "CPU")
         assert call("tenon_kinds::where", "", x) == "cpu"
+        assert call("tenon_kinds::title", "", x) == "straße"
+        assert call("tenon_kinds::flags", "", x) == [True, False]
+        assert call("tenon_kinds::numbers", "", x) == [1.5, 2.5]
         assert call("tenon_kinds::gaps", "", x) == [x, None]
         assert call("tenon_kinds::turn", "", x) == 1j
         assert call("tenon_kinds::turn", "", x, 2 + 1j) == 2 + 1j
