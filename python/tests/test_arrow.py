@@ -1,12 +1,14 @@
 """Arrow's C data interface: what has no nulls and one chunk is taken in place; the rest is refused, and says what to do."""
 
+import ctypes
 import gc
+import struct
 import sys
 
 import numpy as np
 import pytest
 import tenon_probe as probe
-from arrow_structs import GivesArray, GivesStream, array, pointers, released, schema
+from arrow_structs import GivesArray, GivesStream, Schema, array, keep, pointers, released, schema
 
 pa = pytest.importorskip("pyarrow")
 
@@ -251,6 +253,35 @@ def test_only_the_nulls_of_a_slice_count():
     for rows in ([[1, 2], [1, None]], [[1, 2], None]):
         x = pa.chunked_array([pa.array(rows, pa.list_(pa.int32(), 2))[:1]])
         assert seen(x).tolist() == [[1, 2]]
+
+
+def pairs(**values):
+    """The metadata of a schema."""
+    data = struct.pack("=i", len(values))
+    for key, value in values.items():
+        for text in (key.replace("_", ":").encode(), value.encode()):
+            data += struct.pack("=i", len(text)) + text
+    return ctypes.addressof(keep(ctypes.create_string_buffer(data)))
+
+
+def test_metadata_that_names_an_extension_type_anywhere():
+    def borrow(**values):
+        given = schema()
+        ctypes.c_void_p.from_buffer(given, Schema.metadata.offset).value = pairs(**values)
+        return probe.borrow(GivesArray(given, array()))
+
+    assert borrow(unit="ARROW:extension:name", longer_key="", x="y")["shape"] == (4,)
+    with pytest.raises(TypeError, match="extension type.*storage"):
+        borrow(unit="m", ARROW_extension_name="mine", x="y")
+
+
+def test_lists_that_are_too_deep():
+    types, values = schema(), array()
+    for _ in range(63):
+        types, values = schema(b"+w:1", types), array(4, values)
+    assert len(probe.borrow(GivesArray(types, values))["shape"]) == 64
+    with pytest.raises(TypeError, match="its lists have more than 63 levels"):
+        probe.borrow(GivesArray(schema(b"+w:1", types), array(4, values)))
 
 
 def test_extension_types_are_refused():

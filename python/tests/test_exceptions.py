@@ -25,6 +25,22 @@ def test_a_refusals_traceback_leads_to_the_producer():
     assert caught.value.__context__ is caught.value.__cause__
 
 
+def test_a_long_message_is_cut_between_characters():
+    def method(self, **keywords):
+        raise RuntimeError(start + "ß" * 200)
+
+    for start in ("", "x"):
+        with pytest.raises(BufferError, match=f": {start}ß+") as caught:
+            probe.borrow(producer(method))
+        assert "\ufffd" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name, kind, argument", [("raise", RuntimeError, "err"), ("export", ValueError, "tensor"), ("empty", ValueError, "out")])
+def test_arguments_that_are_null(name, kind, argument):
+    with pytest.raises(kind, match=rf"^tenon_py_{name}\(\): argument '{argument}' is NULL$"):
+        probe.null(name)
+
+
 def test_an_error_keeps_the_context_it_was_raised_in():
     def method(self, **keywords):
         try:

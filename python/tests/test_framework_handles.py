@@ -1,4 +1,7 @@
 """tenon_py_add_handle_type: several kinds of handles that are a framework's own objects."""
+import pickle
+import sys
+
 import pytest
 import tenon_handles
 
@@ -14,6 +17,19 @@ def test_two_kinds():
     with pytest.raises(TypeError):
         library.both(3, "text")
     assert tenon_handles.held() == (0, 0)
+
+
+def test_pickle_by_the_name_of_the_module(monkeypatch):
+    """The functions of an extension have no library that tenon.load could open again."""
+    library = tenon_handles.load()
+    with pytest.raises(ModuleNotFoundError, match="library"):
+        pickle.dumps(library.both)
+    monkeypatch.setitem(sys.modules, "library", library)
+    for part in (library.both, library.both.__self__):
+        assert pickle.loads(pickle.dumps(part)) is part
+    monkeypatch.setitem(sys.modules, "library", tenon_handles.load())
+    with pytest.raises(TypeError, match=r"^both\(\) cannot be pickled: another object is found as library.both$"):
+        pickle.dumps(library.both.__self__)
 
 
 def test_what_cannot_be_added():

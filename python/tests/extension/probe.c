@@ -362,6 +362,25 @@ static PyObject *probe_adopt(PyObject *module, PyObject *number)
     return handle_new(PyLong_AsVoidPtr(number));
 }
 
+/* open(path): a module of the library, made without the package. */
+static PyObject *probe_open(PyObject *module, PyObject *path)
+{
+    (void)module;
+    const char *name = PyUnicode_AsUTF8AndSize(path, NULL);
+    return name ? tenon_py_open(name) : NULL;
+}
+
+/* null(name): call the function with NULL for an argument. */
+static PyObject *probe_null(PyObject *module, PyObject *name)
+{
+    (void)module;
+    if (PyUnicode_CompareWithASCIIString(name, "raise") == 0)
+        return tenon_py_raise(NULL);
+    if (PyUnicode_CompareWithASCIIString(name, "export") == 0)
+        return tenon_py_export(NULL, TENON_PY_AS_TENSOR);
+    return tenon_py_empty(NULL, TENON_F32, 0, NULL, NULL);
+}
+
 static PyObject *probe_nothing(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -393,6 +412,8 @@ static PyMethodDef methods[] = {
     {"release_at_exit", probe_release_at_exit, METH_O, NULL},
     {"detach", probe_detach, METH_O, NULL},
     {"adopt", probe_adopt, METH_O, NULL},
+    {"open", probe_open, METH_O, NULL},
+    {"null", probe_null, METH_O, NULL},
     {"nothing", probe_nothing, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -210,8 +210,16 @@ def signalled(change, call):
             return tenon_cancelled(call) ? TENON_EFAILED : TENON_OK;
         }
 
+        static tenon_status push(tenon_call *call)
+        {
+            int64_t n = tenon_dim(call, 0);
+            return tenon_result_push(call, 0, 1, &n) ? wait(call) : TENON_EFAILED;
+        }
+
         TENON_MODULE(waits, "", TENON_FUNCTION("wait(x: f32[n])", wait, ""),
-                     TENON_FUNCTION("fill(x: f32[n]) -> f32[n]", wait, ""))
+                     TENON_FUNCTION("fill(x: f32[n]) -> f32[n]", wait, ""),
+                     TENON_FUNCTION("both(x: f32[n]) -> f32[n], f32[n]", wait, ""),
+                     TENON_FUNCTION("push(x: f32[n]) -> [f32[?]]", push, ""))
     """))
     before = signal.signal(signal.SIGUSR1, lambda number, frame: change())
     try:
@@ -257,8 +265,9 @@ def test_a_result_that_other_code_finds(torch, change):
         return [made for made in gc.get_objects() if type(made) is torch.Tensor and made.shape == x.shape and made is not x]
 
     assert not found()
-    with pytest.raises(RuntimeError, match=r"fill\(\): result 0: its memory, shape, dtype or flags changed while"):
-        signalled(lambda: [change(torch, made) for made in found()], lambda library: library.fill(x))
+    for name, result in (("fill", "0"), ("both", "1"), ("push", r"0\[0\]")):
+        with pytest.raises(RuntimeError, match=rf"{name}\(\): result {result}: its memory, shape, dtype or flags changed while"):
+            signalled(lambda: change(torch, found()[-1]), lambda library: getattr(library, name)(x))
 
 
 def test_a_tensor_of_ours(torch, change):

@@ -219,6 +219,21 @@ def test_exact(kernels):
     assert tenon.conversions(kernels.twice) == before
 
 
+def test_exact_methods(kernels):
+    """They take the objects of the same class."""
+    bag, exact = kernels.Bag(np.zeros(3)), kernels.Bag.add.function.exact
+    assert exact(bag, np.array([7.0, 8.0])) == 7
+    with pytest.raises(TypeError, match=r"^Bag\.add\(\): argument 'x': expected f64\[n\]"):
+        exact(bag, np.ones(2, f32))
+    with pytest.raises(TypeError, match=r"^Bag\.add\(\): argument 'self': expected conversions\.Bag, got int"):
+        exact(3, np.ones(2))
+
+
+def test_exact_functions_that_convert_nothing():
+    function = tenon.load(build("kernels.c")).saxpy
+    assert function.__self__.exact(2.0, np.ones(2, f32), np.ones(2, f32)).tolist() == [3, 3]
+
+
 def test_described(kernels):
     function = kernels.twice.__self__
     assert function.tensors[0]["attributes"] == ["c", "convert"]

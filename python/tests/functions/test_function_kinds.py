@@ -84,6 +84,15 @@ def test_bad_complex(kinds):
     refused(kinds.complex_, TypeError, "complex_(): argument 'a': expected complex, got str", "1j")
     refused(kinds.complex_, TypeError, "complex_(): argument 'a': expected complex, got list", [1])
     refused(kinds.complex_, OverflowError, "complex_(): argument 'a': the integer is too large for a float", 10**400)
+    for error in (ZeroDivisionError("no number"), KeyboardInterrupt()):
+
+        class Broken:
+            def __complex__(self):
+                raise error
+
+        with pytest.raises(type(error)) as caught:
+            kinds.complex_(Broken())
+        assert caught.value is error
 
 
 # ---------------------------------------------------------------------------------------------------------- choices
@@ -262,6 +271,11 @@ def test_buffers(kinds, index):
     assert kinds.bytes_(data) == b"abcdefgh"
     assert kinds.bytes_unlocked(data=data) == b"abcdefgh"
     assert sys.getrefcount(data) == before
+
+
+def test_bytes_of_a_dtype_without_a_buffer_format(kinds):
+    moments = np.array(["2026-01-01", "1970-01-01"], "M8[s]")
+    assert kinds.bytes_(moments) == moments.tobytes()
 
 
 def test_bytes_are_not_copied(kinds):

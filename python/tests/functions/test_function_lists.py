@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from building import build, tenon
+from handmade import Echo
 
 f32 = np.float32
 
@@ -145,6 +146,14 @@ def test_many_items(lists):
     arrays = [ones(1) for _ in range(100_000)]
     lists.sgd(arrays, [ones(1)] * 100_000)
     assert all(a[0] == 0 for a in arrays)
+
+
+def test_large_lists_release_the_lock():
+    """As large arrays do, and by what all items have together."""
+    for count, unlocked in ((3, False), (4, True)):
+        echo = Echo("f(xs: [f32[_]])")
+        echo([np.broadcast_to(np.float32(0), 2 << 20)] * count)
+        assert echo.seen["unlocked"] is unlocked
 
 
 def test_written_items(lists):

@@ -100,6 +100,15 @@ def test_path_that_is_no_text(tmp_path, whole):
         tenon.load(file)
 
 
+def test_opened_by_an_extension(tmp_path):
+    """Its functions work without the package, and are pickled by the name of their module."""
+    probe = pytest.importorskip("tenon_probe")
+    opened = probe.open(str(library(5)))
+    assert opened.answer() == 5 and (opened.__name__, opened.__file__) == ("answers", str(library(5)))
+    with pytest.raises(FileNotFoundError):
+        probe.open(str(tmp_path / "missing.so"))
+
+
 def test_path_that_no_file_has():
     for path, words in (("\ud800.so", r"expected a name that a file can have, got '\\ud800\.so'"), ("a\0b.so", "embedded null byte")):
         with pytest.raises(ValueError, match=rf"^tenon\.load\(\): argument 'path': {words}$") as caught:

@@ -1,5 +1,6 @@
 """Results in the memory of an object ("of(self)"): they keep the native object alive, not the Python object."""
 
+import ctypes
 import gc
 import os
 import threading
@@ -122,6 +123,20 @@ def test_dropped_by_other_threads(store):
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def test_released_without_the_lock(store):
+    """A consumer in C releases the last share while it has no interpreter lock: the object is destroyed a little later."""
+    before = store.stores()
+    capsule = store.Store(3).show(like="tenon").__dlpack__(max_version=(1, 0))
+    gc.collect()
+    name = b"used_dltensor_versioned"
+    ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    managed = ctypes.pythonapi.PyCapsule_GetPointer(ctypes.py_object(capsule), name[5:])
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), name)
+    deleter = ctypes.c_void_p.from_address(managed + 16).value  # after the version and manager_ctx
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(managed)  # ctypes releases the lock
+    assert store.stores() == before
 
 
 def test_the_interpreter_ends(store):
