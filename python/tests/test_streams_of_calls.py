@@ -37,6 +37,9 @@ assert other.since() == [1] and asked.pop() == 1 and not asked
 assert calls(echo.format(""), Tensor(), other) == (0x5000, "") and other.since() == [0x5000]
 assert calls(echo.format("rw"), Tensor(), other) == (0x5000, waited(0x5000))
 assert calls(echo.format("rw alias"), Tensor(), Tensor()) == (0x5000, "") and not asked
+lists = "f(x: f32[*a] cuda, ys: [f32[*_] rw cuda])"
+assert calls(lists, Tensor(), [other]) == (0x5000, waited(0x5000))
+assert calls(lists.replace("rw", ""), other, [Tensor()]) == (0, ordered(1, 0x5000))
 """,
     )
 

@@ -40,15 +40,14 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *ma
 
 /* The framework of the array takes its first byte as a consumer does, from the stream of the call: so its own stream
  * waits. Of frameworks that have no such stream the CPU waits for what was written. */
-static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
+static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used, bool is_written)
 {
     const tenon__py_producer *owner;
     if (tenon__py_owner(used->private_.object, &owner) < 0)
         return -1;
     if (!owner || !owner->waits)
-        return used->view.flags & TENON_VIEW_WRITTEN
-                   ? tenon__py_cuda_order(used->view.device.device_id, tenon__py_call_stream(f), TENON__PY_HOST)
-                   : 0;
+        return is_written ? tenon__py_cuda_order(used->view.device.device_id, tenon__py_call_stream(f), TENON__PY_HOST)
+                          : 0;
     tenon_error err;
     tenon_tensor *byte = NULL;
     const tenon_blob blob = {.data = used->view.data,
@@ -65,9 +64,16 @@ static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
     return taken ? 0 : -1;
 }
 
-static int end_use_elsewhere(const tenon__py_frame *f, const tenon_py_borrowed *borrowed)
+static int end_use_elsewhere(const tenon__py_frame *f, const tenon_py_borrowed *borrowed, bool is_written)
 {
-    return borrowed->view.numel > 0 && is_elsewhere(f, borrowed) ? end_use(f, borrowed) : 0;
+    return borrowed->view.numel > 0 && is_elsewhere(f, borrowed) ? end_use(f, borrowed, is_written) : 0;
+}
+
+/* An item of a list has two views, and the one that the function gets says whether it writes to it. */
+static int end_use_of_item(const tenon__py_frame *f, const tenon__py_list *list, Py_ssize_t i)
+{
+    bool is_written = list->is_result || (list->views[i].flags & TENON_VIEW_WRITTEN);
+    return list->borrows[i] ? end_use_elsewhere(f, list->borrows[i], is_written) : 0;
 }
 
 int tenon__py_end_uses(tenon__py_frame *f)
@@ -75,10 +81,10 @@ int tenon__py_end_uses(tenon__py_frame *f)
     PyObject *error = tenon__py_take_exception(); /* of the function: what it launched runs all the same */
     int status = 0;
     for (int32_t i = 0; i < f->nborrowed && status == 0; i++)
-        status = end_use_elsewhere(f, &f->borrowed[i]);
+        status = end_use_elsewhere(f, &f->borrowed[i], f->borrowed[i].view.flags & TENON_VIEW_WRITTEN);
     for (const tenon__py_list *list = f->function->has_lists ? f->lists : NULL; list && status == 0; list = list->next)
         for (Py_ssize_t i = 0; list->borrows && i < list->count && status == 0; i++)
-            status = list->borrows[i] ? end_use_elsewhere(f, list->borrows[i]) : 0;
+            status = end_use_of_item(f, list, i);
     status = error ? -1 : status;
     tenon__py_raise_again(error);
     return status;
