@@ -36,6 +36,11 @@ assert calls(echo.format(""), other, Tensor()) == (0, ordered(1, 0x5000))
 assert other.since() == [1] and asked.pop() == 1 and not asked
 assert calls(echo.format(""), Tensor(), other) == (0x5000, "") and other.since() == [0x5000]
 assert calls(echo.format("rw"), Tensor(), other) == (0x5000, waited(0x5000))
+fail(2)
+with raises(RuntimeError, "CUDA did not order two streams on cuda:0 (error 700 of the driver)"):
+    calls(echo.format("rw"), Tensor(), other)
+fail(0)
+words(), other.since()
 assert calls(echo.format("rw alias"), Tensor(), Tensor()) == (0x5000, "") and not asked
 lists = "f(x: f32[*a] cuda, ys: [f32[*_] rw cuda])"
 assert calls(lists, Tensor(), [other]) == (0x5000, waited(0x5000))
@@ -109,6 +114,10 @@ log.clear()
 with raises(MemoryError, "no more"):
     Echo("f(x: f32[*a] cuda) -> f32[3]")(Array())
 assert log == [("enter", 0), ((3,), "float32"), ("exit", 0)], log
+# The call runs on torch's stream: it waits for the new array, and CuPy's stream for it.
+cupy.from_dlpack = lambda x: x.__dlpack__(stream=1)
+made = Echo("f(x: f32[*a] cuda) -> f32[2]")(Tensor(), like=Array())
+assert type(made) is Array and made.since() == [0x5000] and words() == ordered(0x5000, 1)
 """,
     )
 

@@ -85,7 +85,8 @@ int tenon__py_end_uses(tenon__py_frame *f)
     for (const tenon__py_list *list = f->function->has_lists ? f->lists : NULL; list && status == 0; list = list->next)
         for (Py_ssize_t i = 0; list->borrows && i < list->count && status == 0; i++)
             status = end_use_of_item(f, list, i);
-    status = error ? -1 : status;
+    if (!error)
+        return status;
     tenon__py_raise_again(error);
-    return status;
+    return -1;
 }
