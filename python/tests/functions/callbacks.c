@@ -103,12 +103,21 @@ static tenon_status several(tenon_call *call)
     return tenon_return_double(call, 2, results[2].as.number);
 }
 
+static bool was_cancelled;
+
+/* cancelled() -> bool: whether tenon_cancelled said so at the end of stubborn() */
+static tenon_status cancelled(tenon_call *call)
+{
+    return tenon_return_bool(call, 0, was_cancelled);
+}
+
 /* stubborn(f: callable('()')) -> int: how often it calls although the callback failed; always a failure */
 static tenon_status stubborn(tenon_call *call)
 {
     int failures = 0;
     for (int i = 0; i < 5; i++)
         failures += tenon_callback(call, 0, NULL, NULL) != TENON_OK;
+    was_cancelled = tenon_cancelled(call);
     tenon_return_int(call, 0, failures);
     return TENON_OK;
 }
@@ -190,6 +199,7 @@ TENON_MODULE(callbacks, "Functions that call back.",
              TENON_FUNCTION("grow(f: callable('(z: f32[n] rw)'), count: int) -> [f32[?]]", grow, "Filled by f."),
              TENON_FUNCTION("several(f: callable('() -> str, int, float')) -> str, int, float", several, "All of f."),
              TENON_FUNCTION("stubborn(f: callable('()')) -> int", stubborn, "Calls again."),
+             TENON_FUNCTION("cancelled() -> bool", cancelled, "Whether it was to stop."),
              TENON_FUNCTION("wrong(f: callable('(x: f32[n])'), x: f32[n] c, how: str)", wrong, "Mistakes."),
              TENON_FUNCTION("sneak(f: callable('(x: f32[n] rw)'), x: f32[n] c)", sneak, "Not rw."),
              ELSEWHERE TENON_CLASS("Solver", "Calls back."), TENON_FUNCTION("Solver()", solver_new, "A solver."),

@@ -234,7 +234,9 @@ def test_later_callbacks_are_refused(callbacks):
 
     with pytest.raises(KeyError, match="first"):
         callbacks.stubborn(f)
-    assert len(calls) == 1
+    assert len(calls) == 1 and callbacks.cancelled()
+    callbacks.stubborn(lambda: None)
+    assert not callbacks.cancelled()
 
 
 def test_recursion(callbacks):

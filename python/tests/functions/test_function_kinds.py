@@ -146,6 +146,15 @@ def test_dtypes_of_frameworks(kinds, name):
         assert kinds.dtype_(module.float64) == F64
 
 
+def test_a_dtype_that_prints_too_much(kinds):
+    class Dtype:
+        def __str__(self):
+            return "x" * 100
+
+    with pytest.raises(TypeError, match=r"^dtype_\(\): argument 't': expected dtype\?, got .*, which has no DLPack dtype$"):
+        kinds.dtype_(Dtype())
+
+
 def python_calls(function, *args):
     """How many functions that are written in Python a call runs."""
     calls = []

@@ -246,6 +246,16 @@ static tenon_status join(tenon_call *call)
     return give_box(call, values, 4, 1);
 }
 
+/* The numbers of nine boxes: more than have room on the stack. */
+static tenon_status count_nine(tenon_call *call)
+{
+    int64_t count = 0;
+    for (int i = 0; i < 9; i++)
+        count = 10 * count + use(call, i)->count;
+    tenon_return_int(call, 0, count);
+    return TENON_OK;
+}
+
 static tenon_status counts(tenon_call *call)
 {
     tenon_return_int(call, 0, made);
@@ -300,6 +310,8 @@ TENON_MODULE(boxes, "Boxes.",
     TENON_FUNCTION_FLAGS("end_waits_locked(microseconds: int)", end_waits_locked, NULL, TENON_KEEP_LOCK),
     TENON_FUNCTION("sum_of(box: handle('Box')?) -> float", sum_of, "Of a box, or of nothing."),
     TENON_FUNCTION("join(a: handle('Box'), b: handle('Box'), c: handle('Box'), d: handle('Box')) -> handle('Box')", join, NULL),
+    TENON_FUNCTION("count_nine(a: handle('Box'), b: handle('Box'), c: handle('Box'), d: handle('Box'), e: handle('Box'), "
+        "f: handle('Box'), g: handle('Box'), h: handle('Box'), i: handle('Box')) -> int", count_nine, NULL),
     TENON_FUNCTION_FLAGS("work_both(a: handle('Box'), b: handle('Box'), microseconds: int) -> int", work_both, NULL, TENON_RELEASE_LOCK),
     TENON_CLASS("Bare", "Without a constructor."),
     TENON_FUNCTION("bare() -> handle('Bare')", bare_new, NULL),

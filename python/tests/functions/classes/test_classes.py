@@ -321,6 +321,8 @@ def test_arguments_and_results(boxes, box):
     assert boxes.sum_of(None) == boxes.sum_of() == 0
     joined = boxes.join(box, box, boxes.Box(floats(1)), box)
     assert type(joined) is boxes.Box and list(joined) == [3, 3, 1, 3]
+    nine = [boxes.Box(floats(*range(i))) for i in range(1, 10)]
+    assert boxes.count_nine(*nine) == 123456789 and boxes.count_nine(*[nine[1]] * 9) == 222222222
     refused(boxes.sum_of, TypeError, "sum_of(): argument 'box': expected boxes.Box, got boxes.Bare", boxes.bare())
     refused(boxes.sum_of, TypeError, "sum_of(): argument 'box': expected boxes.Box, got int", 5)
 
