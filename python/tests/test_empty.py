@@ -46,6 +46,38 @@ def test_ours(like, shape):
 
 
 @needs_numpy
+@pytest.mark.parametrize("hands_out", ["memory", "copies", "nothing twice"])
+def test_the_array_api(hands_out):
+    """What is written to a copy would be lost, so a framework that hands out copies gets a tenon.Tensor."""
+
+    class Array:
+        device, float32 = "cpu", "float32"
+
+        def __init__(self, array, left=-1):
+            self.array, self.left = array, left
+
+        def __array_namespace__(self):
+            return Array
+
+        @staticmethod
+        def empty(shape, *, dtype, device):
+            return Array(np.zeros(shape, dtype), 1 if hands_out == "nothing twice" else -1)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **options):
+            if self.left == 0:
+                raise RuntimeError("once only")
+            self.left -= 1
+            return (self.array.copy() if hands_out == "copies" else self.array).__dlpack__()
+
+    out, view = probe.empty(Array(np.zeros(1, "f4")), "f32", (2, 3), 1)
+    assert type(out) is (Array if hands_out == "memory" else probe.Tensor)
+    check_numpy(view, out.array if hands_out == "memory" else np.from_dlpack(out))
+
+
+@needs_numpy
 @pytest.mark.parametrize("shape", SHAPES)
 def test_numpy(shape):
     out, view = probe.empty(np.zeros(1), "f32", shape, 1)

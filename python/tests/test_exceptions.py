@@ -25,6 +25,17 @@ def test_a_refusals_traceback_leads_to_the_producer():
     assert caught.value.__context__ is caught.value.__cause__
 
 
+def test_a_type_that_hides_its_name():
+    class Hides(type):
+        def __getattribute__(cls, name):
+            if name == "__qualname__":
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    with pytest.raises(TypeError, match="^an object"):
+        probe.borrow(Hides("Hidden", (), {})())
+
+
 def test_a_long_message_is_cut_between_characters():
     def method(self, **keywords):
         raise RuntimeError(start + "ß" * 200)
