@@ -131,4 +131,8 @@ TENON_MODULE(
     TENON_FUNCTION("open(x: f32[n] c) -> f32[?]", copy, NULL), TENON_FUNCTION("text() -> str", copy, NULL),
     TENON_FUNCTION("nothing(x: f32[n])", copy, NULL),
     TENON_FUNCTION("handle(x: handle('Index')) -> f32[1]", copy, NULL),
-    TENON_FUNCTION("optional(x: f32[n] c) -> f32[n]?", copy, NULL))
+    TENON_FUNCTION("optional(x: f32[n] c) -> f32[n]?", copy, NULL),
+    TENON_FUNCTION("callable(x: f32[n], f: callable('()')) -> f32[n]", copy, NULL),
+    TENON_FUNCTION("bytes(x: bytes) -> f32[1]", copy, NULL), TENON_FUNCTION("strs(x: strs) -> f32[1]", copy, NULL),
+    TENON_FUNCTION("keeps(x: f32[n] keep) -> f32[n]", copy, NULL),
+    TENON_FUNCTION("several(xs: [f32[n] c]) -> f32[1]", aligned, NULL))

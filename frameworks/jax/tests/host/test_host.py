@@ -41,7 +41,8 @@ def test_the_version_is_that_of_xla():
 def test_what_cannot_be_registered_says_why():
     for name, reason in [("open", "the size of a result is known only to the function"), ("handle", "handle"),
                          ("text", "neither a tensor nor a number"), ("optional", "optional"),
-                         ("nothing", "neither returns nor writes")]:
+                         ("nothing", "neither returns nor writes"), ("callable", "a parameter is a callable"),
+                         ("bytes", "a parameter is bytes"), ("strs", "a list of strings"), ("keeps", "keeps an argument")]:
         with pytest.raises(ValueError, match=rf"{name}\(\): XLA cannot call it: .*{reason}"):
             _jax_native.register(getattr(host, name).__self__, f"host.{name}")
     with pytest.raises(TypeError, match="expected tenon.Function"):
@@ -174,6 +175,14 @@ def test_the_kind_of_array_has_the_words_of_the_function():
     with pytest.raises(ValueError) as eager:
         host.saxpy(2.0, X.reshape(2, 3), X)
     assert str(eager.value) in refused("2 dimensions", "saxpy", "vtt", struct(6), X.reshape(2, 3), X, values=TWO)
+
+
+def test_an_item_of_a_list_has_the_words_of_the_function():
+    with pytest.raises(ValueError) as eager:
+        host.several([X, X[:3]])
+    refused(str(eager.value), "several", "l", struct(1), X, X[:3], values={0: np.int64(2)})
+    refused("argument 'xs[1]': Tenon does not take XLA's dtype", "several", "l", struct(1), X, X.astype(jnp.int4), values={0: np.int64(2)})
+    refused("a list has more items than there are operands", "several", "l", struct(1), X, values={0: np.int64(2)})
 
 
 @pytest.mark.parametrize("status, code", [(1, "INVALID_ARGUMENT"), (2, "RESOURCE_EXHAUSTED"), (3, "OUT_OF_RANGE"),
