@@ -114,6 +114,24 @@ log.clear()
 with raises(MemoryError, "no more"):
     Echo("f(x: f32[*a] cuda) -> f32[3]")(Array())
 assert log == [("enter", 0), ((3,), "float32"), ("exit", 0)], log
+# Scratch memory on a device is an array of the framework, too.
+from building import build, tenon
+scratch = tenon.load(build('''
+#include <tenon/function.h>
+static tenon_status scratch(tenon_call *call)
+{
+    return tenon_return_int(call, 0, (intptr_t)tenon_scratch(call, (size_t)tenon_arg_int(call, 1)));
+}
+TENON_MODULE(scratches, "", TENON_FUNCTION("scratch(x: f32[*a] cuda, bytes: int) -> int", scratch, ""))
+''')).scratch
+log.clear()
+current[0] = 0
+assert scratch(Array(), 64) == memory.data_ptr and scratch(Array(), 0) == memory.data_ptr
+assert log == [((64,), "uint8"), ((1,), "uint8")], log
+with raises(MemoryError, "no more"):
+    scratch(Array(), 3)
+with raises(ValueError, "Tenon cannot allocate memory on its device"):
+    scratch(Producer(), 64)
 # The call runs on torch's stream: it waits for the new array, and CuPy's stream for it.
 cupy.from_dlpack = lambda x: x.__dlpack__(stream=1)
 made = Echo("f(x: f32[*a] cuda) -> f32[2]")(Tensor(), like=Array())
