@@ -283,6 +283,7 @@ WRONG = {
     "negative int": lambda ops, t: ops.ramp(-1),
     "int": lambda ops, t: ops.head(t(6), 2),
     "enum": lambda ops, t: ops.pool(t(6, 2), "median"),
+    "enum of any characters": lambda ops, t: ops.pool(t(6, 2), "\x01\x1f\x7f\t'\\ß"),
     "count": lambda ops, t: ops.pool(t(6, 2), "mean", [1]),
 }
 
