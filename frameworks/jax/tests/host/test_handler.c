@@ -543,6 +543,14 @@ static void test_a_gpu(void **state)
     assert_int_equal(xla.destroyed, 1);
     xla.fails = false;
     check_error_of(tenon__jax_handle_cuda, begin_saxpy(&c), xla_invalid_argument, "saxpy(): argument 'x': ");
+    static const char *const letters[] = {"stt", "ptt"};
+    for (int i = 0; i < 2; i++) {
+        begin(&c, letters[i], "test.saxpy");
+        add_operand(&c, xla_f64, &two, 0, NULL);
+        add_result(&c, xla_f32, z, 1, three);
+        check_error_of(tenon__jax_handle_cuda, &c, xla_invalid_argument,
+                       "saxpy(): argument 'a': a number cannot be read from the memory of a GPU");
+    }
 }
 
 static void test_a_capturable_function_has_no_scratch_memory(void **state)
@@ -571,6 +579,11 @@ static void test_what_cannot_be_registered(void **state)
         assert_non_null(strstr(err.message, "f(): XLA cannot call it: "));
         assert_false(added);
     }
+    tenon_function entry = {.signature = "f(x: f32[n]) -> f32[n]", .call = look};
+    tenon_error err;
+    bool added = true;
+    assert_int_equal(tenon__jax_register("test.f", "too short", &entry, NULL, &library, &added, &err), TENON_EINVAL);
+    assert_non_null(strstr(err.message, "a hash has 32 digits"));
 }
 
 int main(void)

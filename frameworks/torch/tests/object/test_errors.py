@@ -243,12 +243,17 @@ old.__file__ = torch.__file__.replace("/torch/", "/no-torch/")
 old.__version__ = "2.3.1"
 old.Tensor = torch.Tensor
 sys.modules["torch"] = old
-try:
-    probe.take(x)
-except RuntimeError as error:
-    print(error)
+for _ in range(2):
+    try:
+        probe.take(x)
+    except RuntimeError as error:
+        print(error)
+    del old.Tensor
 """)
-    assert end.stdout.startswith("torch 2.3.1 cannot be used here; missing: the library libtorch_cpu"), end
+    assert end.stdout.splitlines() == [
+        "torch 2.3.1 cannot be used here; missing: the library libtorch_cpu, next to the module torch",
+        "torch 2.3.1 cannot be used here; missing: torch.Tensor (torch is only partly imported)",
+    ], end
 
 
 def test_info():

@@ -277,6 +277,26 @@ def test_results_that_are_no_tensors_or_numbers(x):
         assert call("tenon_kinds::turn", "", x, 2 + 1j) == 2 + 1j
 
 
+def test_results_that_c_cannot_represent(x):
+    with torch.library._scoped_library("tenon_strange", "DEF") as library:
+        library.define("where(Tensor x) -> Device")
+        library.impl("where", lambda x: torch.device("meta"), "CPU")
+        library.define("kind(Tensor x) -> ScalarType")
+        library.impl("kind", lambda x: torch.qint8, "CPU")
+        with pytest.raises(RuntimeError, match="^tenon_strange::where: TypeError: Tenon does not know the device meta"):
+            call("tenon_strange::where", "", x)
+        with pytest.raises(RuntimeError, match="^tenon_strange::kind: TypeError: Tenon does not know torch's dtype number 12"):
+            call("tenon_strange::kind", "", x)
+
+
+def test_an_operator_with_too_many_results(x):
+    with torch.library._scoped_library("tenon_many", "DEF") as library:
+        library.define(f"many(Tensor x) -> ({', '.join(['Tensor'] * 17)})")
+        library.impl("many", lambda x: (x.clone(),) * 17, "CPU")
+        with pytest.raises(ValueError, match="^tenon_many::many has more than 64 arguments or 16 results"):
+            call("tenon_many::many", "", x)
+
+
 def test_a_tensor_that_is_not_defined_is_none():
     x, w = torch.rand(1, 1, 4, 4), torch.rand(1, 1, 3, 3)
     pair = ("ints", 1, 1)

@@ -337,6 +337,13 @@ def test_a_device_that_it_is_not_for_is_refused_by_torch(ops):
 # --------------------------------------------------------------------------------------------------- what the function is
 
 
+def test_the_number_of_arguments_is_checked(direct):
+    """The Python function around it always passes one for each parameter."""
+    path, _ = spied(direct.affine)
+    with pytest.raises(TypeError, match="expected one argument for each parameter"):
+        path(torch.ones(1))
+
+
 def test_the_function_is_that_of_the_library(ops, kernels):
     for name in ("affine", "weighted", "pool", "ramp", "stats", "by_keyword"):
         function, own = getattr(ops, name), getattr(kernels, name)

@@ -135,6 +135,12 @@ def test_sizes_and_devices_without_data(ops):
             ops.on_gpu(torch.ones(3, 3, device="cuda"))
 
 
+def test_a_method_has_no_schema(tmp_path):
+    boxes = tenon.load(compiled_library(tmp_path, HERE.parents[3] / "python/tests/functions/classes/boxes.c"))
+    with pytest.raises(ValueError, match="^it belongs to the class 'Box', and operators do not accept objects$"):
+        tenon._torch_native.schema(boxes.Box.dot.function)
+
+
 def test_a_failed_registration_leaves_nothing(kernels, monkeypatch):
     def fail(operator, direct):
         raise RuntimeError("on purpose")
