@@ -208,7 +208,7 @@ void tenon__py_function_check(tenon__py_function *function, bool checked)
                           memory_order_relaxed);
 }
 
-/* A result that was not made yet as an object: a new reference. */
+/* A result that was not made yet as an object: a new reference. one_result makes floats. */
 static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->function->signature->results[index];
@@ -223,8 +223,6 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
     switch (param->kind) {
     case TENON_KIND_INT:
         return PyLong_FromLongLong(value->as.integer);
-    case TENON_KIND_FLOAT:
-        return PyFloat_FromDouble(value->as.number);
     case TENON_KIND_BOOL:
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_KIND_ENUM:

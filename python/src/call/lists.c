@@ -464,7 +464,6 @@ int tenon__py_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dt
     list->borrows[list->count] = borrowed;
     f->elements |= borrowed->view.numel;
     list->views[list->count++] = borrowed->view;
-    f->elements |= borrowed->view.numel;
     int status = PyList_Append(f->result_objects[index], object);
     Py_DECREF(object);
     *view = borrowed->view;
