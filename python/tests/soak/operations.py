@@ -349,11 +349,12 @@ def forks(world):
     """A child that uses and releases what its parent has."""
     if not hasattr(os, "fork") or threading.active_count() > 1:
         return
+    kernels = world.kernels  # which a child would build in the parent's folder
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            world.kernels.copy(world.as_tensor([1.0, 2.0]))
+            kernels.copy(world.as_tensor([1.0, 2.0]))
             world.clear()
             code = 0
         finally:
