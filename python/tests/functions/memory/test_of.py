@@ -1,5 +1,6 @@
 """Results in the memory of an argument ("of(x)"): views that keep the argument alive."""
 
+import array
 import gc
 import weakref
 
@@ -186,10 +187,14 @@ def test_of_a_capsule(memory):
         del view
 
 
-def test_of_bytes(memory):
-    x = numbers().tobytes()
-    view = memory.part(memoryview(x).cast("f"), 0, 6)
-    assert view.tolist() == [0, 1, 2, 3, 4, 5] and not view.flags.writeable
+@pytest.mark.parametrize("make", [lambda x: memoryview(x.tobytes()).cast("f"), lambda x: array.array("f", x.tolist()), memoryview,
+                                  lambda x: tenon.from_dlpack(x).__dlpack__(max_version=(1, 0))])
+def test_the_whole_of_a_buffer_is_a_new_array(memory, make):
+    """A buffer and a capsule have no framework."""
+    x = make(numbers())
+    view = memory.part(x, 0, 6)
+    assert type(view) is numpy.ndarray and view.tolist() == [0, 1, 2, 3, 4, 5]
+    assert view.flags.writeable == (not getattr(x, "readonly", False))
 
 
 def test_empty(memory):
