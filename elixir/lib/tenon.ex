@@ -81,8 +81,8 @@ defmodule Tenon do
   """
   @spec from_binary(binary, type, keyword) :: result(Tensor.t())
   def from_binary(binary, type, options \\ []) do
-    options = Options.read!(options, shape: nil, copy: :allow)
-    Memory.charge(Nif.from_binary(binary, first_bytes(binary), type, options[:shape], options[:copy]))
+    [shape: shape, copy: copy] = Options.read!(options, shape: nil, copy: :allow)
+    Memory.charge(Nif.from_binary(binary, first_bytes(binary), type, shape, copy))
   end
 
   # To inspect bits that start inside a byte, the runtime copies them. So the NIF inspects a small part of a large binary
@@ -123,8 +123,8 @@ defmodule Tenon do
   """
   @spec zeros(tuple | [integer], keyword) :: result(Tensor.t())
   def zeros(shape, options \\ []) do
-    options = Options.read!(options, type: {:f, 32})
-    Memory.charge(Nif.zeros(shape, options[:type]))
+    [type: type] = Options.read!(options, type: {:f, 32})
+    Memory.charge(Nif.zeros(shape, type))
   end
 
   @doc """
@@ -146,8 +146,8 @@ defmodule Tenon do
   """
   @spec from_list(list | number, keyword) :: result(Tensor.t())
   def from_list(list, options \\ []) do
-    options = Options.read!(options, type: nil)
-    Memory.charge(Nif.from_list(list, options[:type]))
+    [type: type] = Options.read!(options, type: nil)
+    Memory.charge(Nif.from_list(list, type))
   end
 
   @doc """
@@ -176,8 +176,8 @@ defmodule Tenon do
   """
   @spec slice(Tensor.t(), [integer], [integer], keyword) :: result(Tensor.t())
   def slice(tensor, starts, lengths, options \\ []) do
-    options = Options.read!(options, strides: nil)
-    Nif.slice(tensor, starts, lengths, options[:strides])
+    [strides: strides] = Options.read!(options, strides: nil)
+    Nif.slice(tensor, starts, lengths, strides)
   end
 
   @doc """
@@ -190,8 +190,8 @@ defmodule Tenon do
   """
   @spec transpose(Tensor.t(), keyword) :: result(Tensor.t())
   def transpose(tensor, options \\ []) do
-    options = Options.read!(options, axes: nil)
-    Nif.transpose(tensor, options[:axes])
+    [axes: axes] = Options.read!(options, axes: nil)
+    Nif.transpose(tensor, axes)
   end
 
   @doc """
@@ -227,8 +227,8 @@ defmodule Tenon do
   """
   @spec squeeze(Tensor.t(), keyword) :: result(Tensor.t())
   def squeeze(tensor, options \\ []) do
-    options = Options.read!(options, axes: nil)
-    Nif.squeeze(tensor, options[:axes])
+    [axes: axes] = Options.read!(options, axes: nil)
+    Nif.squeeze(tensor, axes)
   end
 
   @doc """
@@ -284,9 +284,9 @@ defmodule Tenon do
   """
   @spec from_resource(reference, {module, atom}, keyword) :: result(Tensor.t())
   def from_resource(resource, type, options \\ []) do
-    options = Options.read!(options, immutable: false)
+    [immutable: immutable] = Options.read!(options, immutable: false)
     {module, name} = if match?({_, _}, type), do: type, else: {type, nil}
-    Memory.charge(Nif.from_resource(resource, module, name, options[:immutable]))
+    Memory.charge(Nif.from_resource(resource, module, name, immutable))
   end
 
   @doc "Like `from_binary/3`, but returns the value or raises `Tenon.Error`."

@@ -5,8 +5,8 @@ defmodule Tenon.Options do
   @most 64
 
   @doc """
-  Returns the options, with defaults for those that are missing. Like Keyword.validate!/2, but fast enough for the paths
-  that are measured in nanoseconds, and with a limit on the number of options.
+  Returns the options in the order of `defaults`, with defaults for those that are missing. Like Keyword.validate!/2, but fast
+  enough for the paths that are measured in nanoseconds, and with a limit on the number of options.
   """
   def read!([], defaults), do: defaults
   def read!(options, defaults), do: read(options, defaults, defaults, [], 0)

@@ -61,8 +61,8 @@ defmodule Tenon.Shared do
   """
   @spec zeros(tuple | [integer], keyword) :: Tenon.result(Tensor.t())
   def zeros(shape, options \\ []) do
-    options = Options.read!(options, type: {:f, 32})
-    Memory.charge(Nif.shared_zeros(shape, options[:type]))
+    [type: type] = Options.read!(options, type: {:f, 32})
+    Memory.charge(Nif.shared_zeros(shape, type))
   end
 
   @doc """
@@ -118,8 +118,8 @@ defmodule Tenon.Shared do
   """
   @spec attach(String.t(), keyword) :: Tenon.result(Tensor.t())
   def attach(name, options \\ []) do
-    options = Options.read!(options, immutable: false)
-    Memory.charge(Nif.shared_attach(name, options[:immutable]))
+    [immutable: immutable] = Options.read!(options, immutable: false)
+    Memory.charge(Nif.shared_attach(name, immutable))
   end
 
   @doc "Like `zeros/2`, but returns the value or raises `Tenon.Error`."
