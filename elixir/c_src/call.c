@@ -204,7 +204,7 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
         const tenon_parameter *param = &s->params[i];
         ERL_NIF_TERM term = f->given[i];
         bool done = true;
-        bool is_nil = term && enif_is_identical(term, tenon_nif_atoms.nil);
+        bool is_nil = term == tenon_nif_atoms.nil; /* atoms are equal words; enif_is_identical compares whole terms */
         if (tenon_frame_set_missing(&f->base, i, term != 0, is_nil))
             continue;
         if (param->kind == TENON_KIND_TENSOR)

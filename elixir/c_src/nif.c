@@ -80,7 +80,7 @@ typedef struct copy {
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 8 };
+enum { COPY_LAYOUT = 9 };
 
 static tenon_stats own_stats(void)
 {

@@ -330,7 +330,7 @@ ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, con
 struct tenon_nif_tensor {
     _Atomic int64_t pins; /* one belongs to the handle itself, until it is released */
     _Atomic bool released;
-    tenon_tensor *tensor;
+    tenon_tensor *tensor;       /* one share, unless the storage is a part of this resource: then that has it */
     tenon_nif_storage *storage; /* one share */
 };
 

@@ -110,10 +110,12 @@ void tenon_nif_storage_keep(tenon_nif_storage *storage)
     enif_keep_resource(storage->home ? (void *)storage->home : storage);
 }
 
-/* The end of a share that does not keep the resource: that of its home. */
+/* The end of a share that does not keep the resource: that of its home. The last holder can be seen without an atomic
+ * subtraction, because only a holder makes further shares. */
 static void drop_share(tenon_nif_storage *storage)
 {
-    if (atomic_fetch_sub_explicit(&storage->users, 1, memory_order_acq_rel) == 1)
+    if (atomic_load_explicit(&storage->users, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&storage->users, 1, memory_order_acq_rel) == 1)
         end_storage(storage);
 }
 
@@ -270,24 +272,35 @@ ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, con
 
 /* --------------------------------------------------------------------------------------------------------- tensors */
 
-static void tensor_destroy(ErlNifEnv *env, void *object)
+/* Its last pin is gone. */
+static void end_tensor(tenon_nif_tensor *tensor)
 {
-    (void)env;
-    tenon_nif_tensor *tensor = object;
-    if (!atomic_load_explicit(&tensor->released, memory_order_relaxed))
-        tenon_nif_tensor_unpin(tensor);
+    if (tensor->storage->home == tensor) {
+        drop_share(tensor->storage);
+        return;
+    }
+    /* The storage is last, because it decides which thread releases the memory. */
+    tenon_tensor_release(tensor->tensor);
+    tenon_nif_storage_release(tensor->storage);
 }
 
 void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor)
 {
-    if (atomic_fetch_sub_explicit(&tensor->pins, 1, memory_order_acq_rel) != 1)
+    if (atomic_fetch_sub_explicit(&tensor->pins, 1, memory_order_acq_rel) == 1)
+        end_tensor(tensor);
+}
+
+static void tensor_destroy(ErlNifEnv *env, void *object)
+{
+    (void)env;
+    tenon_nif_tensor *tensor = object;
+    if (atomic_load_explicit(&tensor->released, memory_order_relaxed))
         return;
-    /* The storage is last, because it decides which thread releases the memory. */
-    tenon_tensor_release(tensor->tensor);
-    if (tensor->storage->home == tensor)
-        drop_share(tensor->storage);
+    /* No term refers to it, so no other thread can pin it. */
+    if (atomic_load_explicit(&tensor->pins, memory_order_acquire) == 1)
+        end_tensor(tensor);
     else
-        tenon_nif_storage_release(tensor->storage);
+        tenon_nif_tensor_unpin(tensor);
 }
 
 bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
@@ -459,7 +472,7 @@ ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const ch
     init_storage(&owned->storage, tensor, TENON_NIF_OURS, reaped);
     owned->storage.home = &owned->handle;
     atomic_init(&owned->storage.users, 1);
-    return make_struct(env, &owned->handle, tenon_tensor_retain(tensor), &owned->storage);
+    return make_struct(env, &owned->handle, tensor, &owned->storage);
 }
 
 TENON_NIF(release)

@@ -99,7 +99,7 @@ bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
                                   TENON_CODE_COMPLEX};
     const ERL_NIF_TERM kinds[] = {a->s, a->u, a->f, a->bf, a->c};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!enif_is_identical(pair[0], kinds[i]))
+        if (pair[0] != kinds[i])
             continue;
         *out = tenon_dtype_of(code_of[i], (int)bits, 1);
         if (out->code == TENON_CODE_FLOAT && bits == 8) /* Nx has only this float of 8 bits */
