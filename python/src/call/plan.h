@@ -105,6 +105,18 @@ static bool tenon__py_plan_value(tenon__py_frame *f, int32_t i, PyObject *object
     return !param->checked || value->kind == TENON_KIND_NONE || tenon_plan_bind_value(param, value, &f->base.bindings);
 }
 
+/* The self of a method, which is its first argument. */
+TENON__PY_INLINE bool tenon__py_plan_self(const tenon__py_frame *f)
+{
+    const PyObject *object = f->argument_objects[0];
+    tenon_value *value = &f->base.args[0];
+    value->kind = TENON_KIND_HANDLE;
+    value->flags = 0;
+    value->as.handle.object = NULL; /* set when the call enters it */
+    value->as.handle.type = f->function->signature->params[0].handle;
+    return object && Py_TYPE(object) == f->function->classes[0];
+}
+
 /* The same for any planned signature, whose call has begun. */
 static TENON__PY_ALWAYS_INLINE bool tenon__py_match_wide(tenon__py_frame *f)
 {
@@ -114,7 +126,10 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_match_wide(tenon__py_frame *f)
     tenon_py_borrowed *borrowed = f->inline_borrowed;
     tenon__py_c_tensor tensor;
     tensor.no_forward_ad = false;
-    for (int32_t i = 0; i < s->nparams; i++) {
+    int32_t first = f->function->enters_self;
+    if (first && !tenon__py_plan_self(f))
+        return false;
+    for (int32_t i = first; i < s->nparams; i++) {
         PyObject *object = f->argument_objects[i];
         uint64_t flags = 0;
         if (s->fast[i].ndim < 0 || !object || object == Py_None) {
