@@ -91,7 +91,10 @@ tenon__py_interp *tenon__py_interp_state(void);
 bool tenon__py_is_attached(void);
 
 /* Whether this thread may use objects of the interpreter. It may be attached to another one, or to none. */
-bool tenon__py_attached_to(const tenon__py_interp *interp);
+TENON__PY_INLINE bool tenon__py_attached_to(const tenon__py_interp *interp)
+{
+    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && tenon__py_attached_state() == interp->state;
+}
 /* The same of a thread that is attached. */
 TENON__PY_INLINE bool tenon__py_is_current(const tenon__py_interp *interp)
 {
@@ -262,9 +265,9 @@ PyObject *tenon__py_empty_beside(PyObject *like, tenon_dtype dtype, int32_t ndim
                                  tenon_py_borrowed *out);
 /* The device of the memory of `like`; -1 with an exception if it is not an array. */
 int tenon__py_device_of(PyObject *like, tenon_device *out);
-/* Call module.function(argument), with copy=False if `no_copy`. Takes the argument. */
 /* Whether the object still has this view, of which `before` is how it was read first: 1, 0, or -1 with an exception. */
 int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_view *view);
+/* Call module.function(argument), with copy=False if `no_copy`. Takes the argument. */
 PyObject *tenon__py_call_import(const char *module, const char *function, PyObject *argument, bool no_copy);
 /* Whether results on this device have the array struct if no argument says otherwise, and can be made without asking further.
  * The framework of that struct belongs to the main interpreter. */

@@ -7,11 +7,9 @@
 
 /* Compilers think that these are too long for two callers; every call that is not by plan goes through one of them. */
 #if defined(__GNUC__) && !defined(TENON__COVERAGE)
-#define MATCH_INLINE   static inline __attribute__((__always_inline__))
-#define MATCH_NOINLINE __attribute__((__noinline__))
+#define MATCH_INLINE static inline __attribute__((__always_inline__))
 #else
 #define MATCH_INLINE static inline
-#define MATCH_NOINLINE
 #endif
 
 /* The phrases of a host for messages about the arguments of a call. */
@@ -311,8 +309,8 @@ static bool needs_conversion(const tenon_parameter *param, const tenon_view *vie
            tenon__spec_check(param->spec, view, b, NULL);
 }
 
-static MATCH_NOINLINE tenon_status check_shape_only(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b,
-                                                    tenon_error *err)
+static tenon__noinline tenon_status check_shape_only(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b,
+                                                     tenon_error *err)
 {
     tenon_spec any = *spec;
     any.dtypes = (tenon_dtypes){.kinds = TENON_DTYPES_ANY};
@@ -551,7 +549,7 @@ static int refuse_arguments(tenon_frame *f, int32_t count, tenon_status status)
 }
 
 /* Arguments do not match. Convert those that can be converted, if that is all, and match again. */
-static MATCH_NOINLINE int match_converted(tenon_frame *f, tenon_status status)
+static tenon__noinline int match_converted(tenon_frame *f, tenon_status status)
 {
     const tenon_signature *s = f->signature;
     const argument_phrases converting = {.converts = true};

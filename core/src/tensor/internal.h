@@ -18,6 +18,8 @@ _Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is 
 /* For the validation of views, which every borrow runs: failures are rare there. */
 #define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
 #define tenon__lowest_bit(number)  __builtin_ctzll(number)
+/* For what is rare: inlined, it would take registers from the usual path, or call the memory functions itself. */
+#define tenon__noinline __attribute__((__noinline__))
 #else
 /* The type of `out` decides: it is int64_t, or an unsigned type of 64 bits. */
 #define tenon__add_overflows(a, b, out)                                                                                \
@@ -25,6 +27,7 @@ _Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is 
 #define tenon__sub_overflows(a, b, out) tenon__sub_signed(a, b, out)
 #define tenon__mul_overflows(a, b, out) tenon__mul_signed(a, b, out)
 #define tenon__unlikely(condition)      (condition)
+#define tenon__noinline
 
 static inline bool tenon__add_signed(int64_t a, int64_t b, void *out)
 {
@@ -348,10 +351,14 @@ void tenon__convert(const tenon_view *dst, const tenon_view *src);
 enum { TENON__DEBUG_UNKNOWN, TENON__DEBUG_OFF, TENON__DEBUG_ON };
 extern _Atomic int tenon__debug_mode;
 bool tenon__debug_read_mode(void);
+/* Whether it is known that it is off. */
+static inline bool tenon__debug_is_off(void)
+{
+    return atomic_load_explicit(&tenon__debug_mode, memory_order_relaxed) == TENON__DEBUG_OFF;
+}
 static inline bool tenon__debug(void)
 {
-    return atomic_load_explicit(&tenon__debug_mode, memory_order_relaxed) != TENON__DEBUG_OFF &&
-           tenon__debug_read_mode();
+    return !tenon__debug_is_off() && tenon__debug_read_mode();
 }
 void tenon__debug_add(tenon_tensor *tensor);
 /* Clear the origin after a call that was going to create a tensor but did not. */

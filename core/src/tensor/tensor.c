@@ -205,12 +205,11 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
     return status;
 }
 
-/* Turn a block into a tensor on the memory of a view, with the view's own shape and strides. */
+/* Turn a block into a tensor on the memory of a view, with the view's own shape and strides. Its bounds are still to be set. */
 static inline void own_view(tenon_tensor *block, const tenon_view *view, void *owner, tenon_release_fn release)
 {
     block->view = *view;
     block->view.flags &= ~(TENON_VIEW_WRITTEN | TENON_VIEW_FRESH); /* these belong to a call, not to the memory */
-    set_bounds(block);
     block->owner = owner;
     block->release = release;
 }
@@ -225,6 +224,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     if (!block)
         return TENON_ENOMEM;
     own_view(block, view, owner, release);
+    set_bounds(block);
     for (int32_t i = 0; i < view->ndim; i++) {
         block->dims[i] = view->shape[i];
         block->dims[view->ndim + i] = view->strides[i];
@@ -236,17 +236,34 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     return TENON_OK;
 }
 
-tenon_status tenon_tensor_place(tenon_tensor_room *room, const tenon_view *view, void *owner, tenon_release_fn release,
-                                tenon_tensor **out, tenon_error *err)
+static inline tenon_status place(tenon_tensor_room *room, const tenon_view *view, void *owner, tenon_release_fn release,
+                                 tenon_tensor **out)
 {
-    if (!view || !out || tenon__debug())
-        return tenon_tensor_from_view(view, owner, release, out, err);
     tenon_tensor *block = (tenon_tensor *)(void *)room;
     clear_block(block, 0);
     own_view(block, view, owner, release);
     begin_root(block);
     *out = block;
+    set_bounds(block); /* last: then nothing is kept in registers for its rare call */
     return TENON_OK;
+}
+
+/* With TENON_DEBUG, or if it is not known yet whether it is set. */
+static tenon__noinline tenon_status place_or_debug(tenon_tensor_room *room, const tenon_view *view, void *owner,
+                                                   tenon_release_fn release, tenon_tensor **out, tenon_error *err)
+{
+    return tenon__debug() ? tenon_tensor_from_view(view, owner, release, out, err)
+                          : place(room, view, owner, release, out);
+}
+
+tenon_status tenon_tensor_place(tenon_tensor_room *room, const tenon_view *view, void *owner, tenon_release_fn release,
+                                tenon_tensor **out, tenon_error *err)
+{
+    if (!view || !out)
+        return tenon_tensor_from_view(view, owner, release, out, err);
+    if (tenon__debug_is_off())
+        return place(room, view, owner, release, out);
+    return place_or_debug(room, view, owner, release, out, err);
 }
 
 tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, bool zeroed,

@@ -29,18 +29,3 @@ const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS] = {
     [15] = {{TENON_CODE_COMPLEX, 128, 1}, 4, '='},
     [23] = {{TENON_CODE_FLOAT, 16, 1}, 1, '='},
 };
-
-bool tenon__py_array_struct_is(PyObject *object, const tenon_view *view)
-{
-    const tenon__py_array *array = tenon__py_array_of(object);
-    const tenon__py_descr *descr = tenon__py_descr_of(array);
-    if (array->data != view->data || array->nd != view->ndim || (unsigned)descr->type_num >= TENON__PY_NUMBERS ||
-        (descr->byteorder != '=' && descr->byteorder != '|'))
-        return false;
-    const tenon__py_number *number = &tenon__py_numbers[descr->type_num];
-    for (int i = 0; i < array->nd; i++)
-        if (array->dimensions[i] != view->shape[i] ||
-            (view->shape[i] != 1 && array->strides[i] >> number->shift != view->strides[i]))
-            return false;
-    return tenon_dtype_equal(number->dtype, view->dtype);
-}

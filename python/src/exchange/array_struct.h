@@ -48,9 +48,6 @@ TENON__PY_INLINE bool tenon__py_has_array_struct(PyObject *object)
     return Py_TYPE(object) == tenon__py_global.array_layout.type;
 }
 
-/* Whether such an array still has this view. False if it has changed, or is not ordinary enough to tell. */
-bool tenon__py_array_struct_is(PyObject *object, const tenon_view *view);
-
 TENON__PY_INLINE void *tenon__py_object_data(PyObject *object)
 {
     return (char *)object + tenon__py_object_head(tenon__py_global.array_layout.head);
@@ -88,6 +85,23 @@ TENON__PY_INLINE bool tenon__py_borrow_array_struct(PyObject *object, tenon_py_b
     return tenon__py_make_view_fast(array->data, &tenon__py_numbers[number].dtype, array->nd,
                                     tenon__py_numbers_of(array->dimensions), NULL, 0, tenon__py_array_flags(array),
                                     out);
+}
+
+/* Whether such an array still has this view. False if it has changed, or is not ordinary enough to tell. */
+TENON__PY_INLINE bool tenon__py_array_struct_is(PyObject *object, const tenon_view *view)
+{
+    const tenon__py_array *array = tenon__py_array_of(object);
+    const tenon__py_descr *descr = tenon__py_descr_of(array);
+    if (array->data != view->data || array->nd != view->ndim || (unsigned)descr->type_num >= TENON__PY_NUMBERS ||
+        (descr->byteorder != '=' && descr->byteorder != '|'))
+        return false;
+    const tenon__py_number *number = &tenon__py_numbers[descr->type_num];
+    bool is_ordered = (array->flags & TENON__PY_ARRAY_C) && (view->flags & TENON_VIEW_C);
+    for (int i = 0; i < array->nd; i++)
+        if (array->dimensions[i] != view->shape[i] ||
+            (!is_ordered && view->shape[i] != 1 && array->strides[i] >> number->shift != view->strides[i]))
+            return false;
+    return tenon_dtype_equal(number->dtype, view->dtype);
 }
 
 #endif

@@ -17,12 +17,11 @@ static int never_changes(PyObject *object)
     return kind->is_immutable && !tenon__py_is_deleted(object, &owner);
 }
 
-int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_view *view)
+/* tenon__py_has_view for any object, by reading it again. */
+static TENON__PY_NOINLINE int has_view_now(PyObject *object, const tenon_view *before, const tenon_view *view)
 {
     tenon_py_borrowed now;
     const tenon__py_kind *kind;
-    if (tenon__py_has_array_struct(object) && tenon__py_array_struct_is(object, view))
-        return 1;
     if (tenon__py_peek(object, &kind, &now))
         return tenon_view_equal(&now.view, view);
     if (tenon__py_table_describes(object, view))
@@ -41,6 +40,12 @@ int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_v
         return -1;
     PyErr_Clear();
     return 0;
+}
+
+int tenon__py_has_view(PyObject *object, const tenon_view *before, const tenon_view *view)
+{
+    bool is_same = tenon__py_has_array_struct(object) && tenon__py_array_struct_is(object, view);
+    return is_same ? 1 : has_view_now(object, before, view);
 }
 
 /* The object that the tensor was imported from, if it still has the same memory; otherwise a tenon.Tensor. */

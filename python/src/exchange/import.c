@@ -65,13 +65,12 @@ tenon_tensor *tenon__py_import_copy(PyObject *object, const tenon__py_kind *kind
     return NULL;
 }
 
-tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
+/* The import of an alias of the object, if its framework makes one. */
+static TENON__PY_NOINLINE tenon_tensor *import_pinned(PyObject *object, uint32_t flags)
 {
-    bool pin = flags & TENON_PY_PIN;
-    flags &= ~TENON_PY_PIN;
     tenon__py_kind room;
-    const tenon__py_kind *kind = pin && object ? tenon__py_kind_of(object, &room) : NULL;
-    if (pin && object && !kind)
+    const tenon__py_kind *kind = object ? tenon__py_kind_of(object, &room) : NULL;
+    if (object && !kind)
         return NULL;
     if (!kind || !kind->owner || !kind->owner->pin)
         return import_object(object, flags, false);
@@ -84,6 +83,11 @@ tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
     tenon_tensor *tensor = alias ? import_object(alias, flags, true) : NULL;
     Py_XDECREF(alias);
     return tensor;
+}
+
+tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
+{
+    return flags & TENON_PY_PIN ? import_pinned(object, flags & ~TENON_PY_PIN) : import_object(object, flags, false);
 }
 
 /* ------------------------------------------------------------------------------------------- beyond another borrow */

@@ -19,11 +19,6 @@ bool tenon__py_is_attached(void)
     return tenon__py_attached_state() != NULL;
 }
 
-bool tenon__py_attached_to(const tenon__py_interp *interp)
-{
-    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && tenon__py_attached_state() == interp->state;
-}
-
 /* ------------------------------------------------------------------------------------------------------- releasing */
 
 /* One spare holder saves most imports an allocation. The interpreter lock guards it, so free-threaded Python has no
@@ -90,16 +85,19 @@ bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (
     return alive;
 }
 
+static TENON__PY_NOINLINE void defer_holder(tenon__py_holder *holder)
+{
+    if (!tenon__py_defer(holder->interp, &holder->node, run_deferred_release, holder))
+        atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
+}
+
 void tenon__py_holder_release(void *pointer)
 {
     tenon__py_holder *holder = pointer;
-    tenon__py_interp *interp = holder->interp;
-    if (tenon__py_attached_to(interp)) {
+    if (tenon__py_attached_to(holder->interp))
         release_holder(holder);
-        return;
-    }
-    if (!tenon__py_defer(interp, &holder->node, run_deferred_release, holder))
-        atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
+    else
+        defer_holder(holder);
 }
 
 void tenon__py_release(tenon_tensor *tensor)
@@ -210,12 +208,9 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
     return found;
 }
 
-tenon__py_interp *tenon__py_interp_state(void)
+/* The record of an interpreter that is not the main one, or has none yet. */
+static TENON__PY_NOINLINE tenon__py_interp *other_interp_state(PyInterpreterState *state)
 {
-    PyInterpreterState *state = PyInterpreterState_Get();
-    tenon__py_interp *interp = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);
-    if (interp && interp->state == state && !atomic_load_explicit(&interp->dead, memory_order_relaxed))
-        return interp;
     PyObject *dict = PyInterpreterState_GetDict(state);
     if (!dict) {
         PyErr_SetString(PyExc_RuntimeError, "tenon: this interpreter is shutting down");
@@ -225,7 +220,7 @@ tenon__py_interp *tenon__py_interp_state(void)
     PyObject *key = PyLong_FromVoidPtr(&tenon__py_global.main);
     PyObject *capsule = key ? find_record(dict, key) : NULL;
     Py_XDECREF(key);
-    interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : NULL;
+    tenon__py_interp *interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : NULL;
     if (!interp)
         return NULL;
     if (!atomic_load(&interp->hooked)) {
@@ -236,6 +231,14 @@ tenon__py_interp *tenon__py_interp_state(void)
             atomic_store_explicit(&tenon__py_global.main, interp, memory_order_release);
     }
     return interp;
+}
+
+tenon__py_interp *tenon__py_interp_state(void)
+{
+    PyInterpreterState *state = PyInterpreterState_Get();
+    tenon__py_interp *interp = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);
+    bool is_main = interp && interp->state == state && !atomic_load_explicit(&interp->dead, memory_order_relaxed);
+    return is_main ? interp : other_interp_state(state);
 }
 
 PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec)
