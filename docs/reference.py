@@ -183,7 +183,7 @@ class Package:
         self.files = {path.stem: path for folder in folders for path in [*folder.glob("*.py"), *folder.glob("*.pyi")]}
         self.c = [path.read_text("utf-8") for folder in ("python/tenon", "python/src/exchange", "frameworks/torch/package")
                   for path in sorted((root / folder).glob("*.c"))]
-        tree = ast.parse((root / "python/tenon/__init__.py").read_text("utf-8"))
+        tree = ast.parse((root / "python/tenon/__init__.pyi").read_text("utf-8"))
         self.modules, self.names = {}, []
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tenon."):

@@ -8,7 +8,7 @@ import os
 import sys
 from _weakref import ref
 
-from tenon._native import library_hash, open_library
+from tenon._native import open_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,42 +58,15 @@ class Origin:
         self._number = number
         return library
 
-    @property
-    def hash(self) -> str:
-        if self._hash is None:
-            try:
-                self._hash = library_hash(self._capsule)
-            except ValueError as error:
-                raise ValueError(f"{self._path}: the library cannot be pickled: {error}") from None
-        return self._hash
-
     def reduce(self, name: str) -> "tuple[Any, ...]":
         """What __reduce__ returns for the attribute with this dotted name; "" is the library itself."""
-        from tenon._pickle import unpickle
+        from tenon._pickle import reduce
 
-        return unpickle, (self._path, self.hash, self._number, name)
+        return reduce(self, name)
 
     def __reduce__(self) -> "tuple[Any, ...]":
         """Classes refer to it, so it is reached if something other than pickle stores a class with its attributes."""
         raise TypeError(f"the classes of {self._path} cannot be pickled by value, as cloudpickle does; pass the library instead")
-
-    def is_build(self, hash: str) -> bool:
-        try:
-            return self.hash == hash
-        except ValueError:
-            return False
-
-    def find(self, name: str) -> "Any":
-        """The attribute with this dotted name, or None if it is no longer alive."""
-        first, *rest = name.split(".")
-        part = self._parts.get(first)
-        found = part() if part else None
-        if found is None:
-            library = self._library()
-            found = getattr(library, first) if first and library is not None else library
-        for attribute in rest if found is not None else ():
-            found = getattr(found, attribute)
-        return found
 
 
 class Library(ModuleType):

@@ -14,7 +14,7 @@ from tenon import _ray_worker
 from tenon._library import functions_of, is_class
 from tenon._load import Library
 from tenon._native import _sort_arguments
-from tenon._pickle import _load_again
+from tenon._pickle import _load_again, hash_of
 
 if TYPE_CHECKING:
     from tenon._native import Function
@@ -88,7 +88,7 @@ def _content_of(kernels: Library) -> bytes:
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, "the library was loaded from this path; build it again, and load it", path) from None
     origin, _ = _load_again(path)
-    if origin.hash != digest:
+    if hash_of(origin) != digest:
         raise ImportError(
             f"tenon.ray_ops(): {path} was changed after it was loaded; load it again, and pass the new library",
             name=kernels.__name__,

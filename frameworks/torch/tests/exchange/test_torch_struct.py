@@ -86,8 +86,9 @@ def test_first_meeting_changes_nothing():
     run("""
 import torch
 torch.manual_seed(0)
+torch_info = tenon.torch_info
 state, modules = torch.get_rng_state(), set(sys.modules)
-assert tenon.torch_info()["tensors"] == "struct"
+assert torch_info()["tensors"] == "struct"
 assert torch.equal(state, torch.get_rng_state()) and modules == set(sys.modules)
 assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 assert "torch._dynamo" not in sys.modules
