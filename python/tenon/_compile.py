@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import time
-from hashlib import sha256
 
 import tenon
 from tenon import _cache
@@ -358,7 +357,7 @@ class _Job:
             import platform
 
             parts.append((platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES")))  # a home folder can be shared
-        return sha256(repr(parts).encode("utf-8", "surrogateescape") + b"\0" + self.source).hexdigest()[:32]
+        return _cache.digest_of(repr(parts).encode("utf-8", "surrogateescape") + b"\0" + self.source)[:32]
 
     def used(self, written: str) -> Optional[list[str]]:
         """Return the files that were compiled, which the compiler has listed, and those that the flags name."""
