@@ -3,6 +3,7 @@
 import functools
 
 SOURCE = r"""
+#include <stdlib.h>
 #include <tenon/function.h>
 
 static uint64_t mixed(uint64_t hash, uint64_t word)
@@ -19,6 +20,10 @@ static int64_t seen(const tenon_call *call)
         hash = mixed(mixed(hash, value->kind), value->flags);
         if (value->kind == TENON_KIND_NONE)
             continue;
+        if (value->kind == TENON_KIND_HANDLE) {
+            hash = mixed(hash, (uint64_t) * (const int64_t *)value->as.handle.object);
+            continue;
+        }
         if (value->kind != TENON_KIND_TENSOR) {
             hash = mixed(hash, (uint64_t)value->as.integer);
             if (value->kind == TENON_KIND_STR || value->kind == TENON_KIND_BYTES)
@@ -71,6 +76,15 @@ static tenon_status fail(tenon_call *call)
     return tenon_fail(call, TENON_EINVAL, "no: %lld", (long long)tenon_dim(call, 0));
 }
 
+static tenon_status hold(tenon_call *call)
+{
+    int64_t *held = malloc(sizeof *held);
+    if (!held)
+        return TENON_ENOMEM;
+    *held = tenon_arg_int(call, 0);
+    return tenon_return_handle(call, 0, held, free);
+}
+
 TENON_MODULE(planned, "Sees its calls.",
              TENON_FUNCTION("one(x: f32[n]) -> int", see, ""),
              TENON_FUNCTION("in_order(x: f32[n] c, y: f32[n] c) -> int", see, ""),
@@ -83,6 +97,12 @@ TENON_MODULE(planned, "Sees its calls.",
              TENON_FUNCTION("make(x: f64[n], y: u8[m]) -> f64[m, n], int", make, ""),
              TENON_FUNCTION("fails(x: f32[n]) -> int", fail, ""),
              TENON_FUNCTION("nothing() -> int", see, ""),
+             TENON_CLASS("Held", ""), TENON_CLASS("Other", ""),
+             TENON_FUNCTION("Held(k: int)", hold, ""),
+             TENON_FUNCTION("Other(k: int)", hold, ""),
+             TENON_FUNCTION("Held.numbers(self, *, a: float, b: float = 2.5, k: int = 3) -> int", see, ""),
+             TENON_FUNCTION("Held.tensor(self, x: f32[n, 3], k: int = 1) -> int", see, ""),
+             TENON_FUNCTION("Held.add(self, other: handle('Held'), k: int = 1) -> int", see, ""),
              TENON_FUNCTION("fixed(x: f32[n, 3], y: f32[2] c) -> int", see, ""),
              TENON_FUNCTION("optional(x: f32[n]?, y: f32[n, m]? = None, k: int = 3, a: float? = None) -> int", see, ""),
              TENON_FUNCTION("variable(x: T[n], y: T[n, _], z: f32|f64[n]) -> int where T = f32 | f64 | i32", see, ""),
@@ -101,6 +121,7 @@ TENON_MODULE(planned, "Sees its calls.",
 NAMES = ["one", "in_order", "square", "mixed", "fortran", "aligned", "written", "scalar", "make", "fails", "nothing", "fixed",
          "optional", "variable", "aligned_variable", "bound", "choice", "condition", "both", "alias", "by_name", "make_more",
          "make_less", "many"]
+METHODS = ["numbers", "tensor", "add"]
 
 
 def load(building, monkeypatch):

@@ -9,7 +9,7 @@ import weakref
 import building
 import numpy as np
 import pytest
-from planned import NAMES, SOURCE, load, outcome, random_call
+from planned import METHODS, NAMES, SOURCE, load, outcome, random_call
 
 
 @pytest.fixture
@@ -88,6 +88,34 @@ def test_as_the_general_path(libraries, name):
         assert same(by_plan, expected), (args, kwargs, by_plan, expected)
         taken += not (isinstance(expected, tuple) and isinstance(expected[0], type))
     assert taken > 1 or name == "fails"  # test_arguments_that_fit has more
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_as_the_general_path(libraries, name):
+    """1,000 random calls of each method, on objects of its class and on others."""
+
+    def selves(library):
+        closed = library.Held(3)
+        closed.close()
+        return [library.Held(1), library.Held(2), library.Other(1), closed, None, 1, library]
+
+    rng, taken = random.Random(19), 0
+    buffer = np.zeros(4096, "u1")
+    methods, objects = [getattr(library.Held, name) for library in libraries], [selves(library) for library in libraries]
+    parameters = methods[0].function.parameters[1:]
+    for _ in range(1000):
+        arguments = {p["name"]: rng.choice(NUMBERS[p["kind"]]) if p["kind"] in NUMBERS else None if p["kind"] == "handle" else
+                     random_argument(rng, buffer, p["type"]) for p in parameters}
+        args, kwargs = random_call(rng, arguments)
+        at, other = (rng.randrange(2) if rng.random() < 0.7 else rng.randrange(7) for _ in range(2))
+        results = []
+        for method, own in zip(methods, objects):
+            given = [own[other] if name == "add" and value is None else value for value in args]
+            named = {key: own[other] if key == "other" else value for key, value in kwargs.items()}
+            results.append(outcome(method, own[at], *given, **named))
+        assert same(*results), (at, other, args, kwargs, results)
+        taken += not isinstance(results[1], tuple)
+    assert taken > 20
 
 
 FITTING = {"in_order": lambda n, m: (np.ones(n, "f4"), np.ones(n, "f4")),
