@@ -6,6 +6,7 @@ installed one, TENON_WITHOUT the packages that this run does without, as if they
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -15,6 +16,10 @@ for variable in ("TENON_PROBE", "TENON_PACKAGE"):
         sys.path.insert(0, os.environ[variable])
 for name in os.environ.get("TENON_WITHOUT", "").split():
     sys.modules[name] = None
+
+# A shell ignores SIGINT in what it runs in the background. Tests that interrupt a process would wait forever.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import tenon_probe  # noqa: E402
 

@@ -114,9 +114,8 @@ def test_host_without_the_lock():
 # -------------------------------------------------------------------------------------------------------------- Ctrl-C
 
 INTERRUPTED = """
-import mmap, signal, sys
+import mmap, sys
 import tenon
-signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
 kernels = tenon.load(sys.argv[1])
 with open(sys.argv[2], "r+b") as file:
     flags = mmap.mmap(file.fileno(), 2)

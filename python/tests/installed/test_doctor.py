@@ -346,7 +346,7 @@ def test_an_interrupt_gives_a_partial_report(alone, tmp_path):
     mark = tmp_path / "started"
     put(alone, tinygrad=f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     process = subprocess.Popen(command(alone, "--json"), env=settings(alone), cwd=alone, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
+                               stderr=subprocess.PIPE, text=True)
     while not (mark.exists() and mark.read_text()) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
