@@ -422,7 +422,7 @@ def test_more_functions_than_places(tmp_path):
 def test_register_and_close_many_times(libraries):
     before = _torch_native.kernel_count()
     x = torch.ones(3)
-    for i in range(300):
+    for i in range(40):  # more functions in all than there are places
         ops = tenon.torch_ops(libraries[1], name="tenon_repeated")
         assert torch.equal(torch.ops.tenon_repeated.saxpy(float(i), x, x), x * i + 1)
         ops.close()
