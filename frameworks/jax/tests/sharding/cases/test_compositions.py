@@ -1,6 +1,7 @@
 """Random compositions of transformations, of an operator and of the same layer in jnp, on four devices.
 
-TENON_CHANCE is the seed, which `make test-all` chooses; TENON_COMPOSITIONS is how many there are.
+TENON_CHANCE is the seed, which `make test-all` chooses; TENON_COMPOSITIONS is how many there are: 6, and 200 in
+`make test-more`.
 """
 
 import os
@@ -14,7 +15,7 @@ from four_devices import SQUARE, P, partitions_batches, put, shard_map
 from jax_layers import curve, layers, numbers, same
 
 SEED = os.environ.get("TENON_CHANCE", "36")
-COUNT = int(os.environ.get("TENON_COMPOSITIONS", "20"))
+COUNT = int(os.environ.get("TENON_COMPOSITIONS", "6"))
 pytestmark = partitions_batches
 
 # Each function of a layer f(x, w) returns an array of the shape of x, so that any of them can follow any other one.
