@@ -218,11 +218,19 @@ def abi3(session):
             session.run("python", "-B", str(ROOT / "python/tests/smoke_package.py"), str(kernels))
 
 
+def fetch_crates(session, folder):
+    """Download the crates that the workspace of a folder uses, or skip the session. Those of an earlier run are enough."""
+    commands = (["cargo", "fetch", "--quiet", *options] for options in ([], ["--offline"]))
+    if all(subprocess.run(command, cwd=folder, stderr=subprocess.DEVNULL).returncode for command in commands):
+        session.skip("the crates that are used cannot be downloaded")
+
+
 @nox.session(python=STABLE or False)
 def rust_abi3(session):
     """The wheel of the PyO3 extension for the stable ABI, built once, on every Python from 3.12 on."""
     if not STABLE or not output("cargo", "--version"):
         session.skip("no Python 3.12 or newer is installed, or no cargo that runs")
+    fetch_crates(session, ROOT / "rust")
     session.install("numpy", "pytest", "hypothesis", "wheel")
     folder = (BUILD / "rust_abi3").resolve()
     if session.python == STABLE[0]:
@@ -267,11 +275,12 @@ def rust_free_threaded(session):
     """The Rust library, and the PyO3 extension with the oldest PyO3, without an interpreter lock."""
     if not output("cargo", "--version"):
         session.skip("no cargo runs here")
-    yield_rarely(session)
-    session.install("--only-binary", ":all:", "-r", "tools/requirements-free-threaded.txt")
     folder = (ROOT / BUILD / "rust-free-threaded").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Cargo.toml").write_text(OLDEST_PYO3.format(root=ROOT))
+    fetch_crates(session, folder)
+    yield_rarely(session)
+    session.install("--only-binary", ":all:", "-r", "tools/requirements-free-threaded.txt")
     session.run("cmake", "--preset", "dev", "-B", str(folder), "-DTENON_TESTS=OFF", f"-DPython_EXECUTABLE={python_of(session)}",
                 external=True, silent=True)
     session.run("cmake", "--build", str(folder), "--target", "tenon_native", "tenon_package_files", "-j", "2", external=True,
@@ -298,10 +307,9 @@ def rust_tch(session):
     """torch's tensors as those of tch and back, with the torch that the newest tch is for."""
     if not session.python or not output("cargo", "--version"):
         session.skip("Python 3.12 is not installed, or no cargo that runs")
-    session.install("torch==2.13.0", "numpy", "pytest", "setuptools")
     folder = ROOT / "rust/tests/tch"
-    if subprocess.run(["cargo", "fetch", "--quiet"], cwd=folder, stderr=subprocess.DEVNULL).returncode:
-        session.skip("the crate tch cannot be downloaded")
+    fetch_crates(session, folder)
+    session.install("torch==2.13.0", "numpy", "pytest", "setuptools")
     target = (BUILD / "cargo-tch").resolve()
     # torch-sys asks the first Python on the PATH, which is the session's, for the folder of torch.
     session.run("cargo", "build", "--quiet", "--release", "--manifest-path", str(folder / "Cargo.toml"), "--target-dir",

@@ -54,6 +54,11 @@ sanitizer_runs() { # COMPILER SANITIZERS
     return $status
 }
 
+# Download the crates that the workspace of this folder uses, or skip. Those of an earlier run are enough.
+fetch_crates() {
+    cargo fetch --quiet 2>/dev/null || cargo fetch --quiet --offline 2>/dev/null || skip "the crates that are used cannot be downloaded"
+}
+
 # apt-get for the packages of Debian trixie, from the mirror that this machine's apt uses. What it knows is in a folder.
 trixie_apt() { # FOLDER ARCHITECTURE ARGUMENT...
     local folder=$1 architecture=$2 mirror

@@ -57,6 +57,13 @@ def test_parts_are_skipped(shims, tmp_path):
     assert done.returncode == 0 and "0 passed, 0 failed, 4 skipped" in done.stdout, done.stdout
 
 
+@pytest.mark.parametrize("script", ["check-rust", "package-rust"])
+def test_crates_that_cannot_be_downloaded(shims, tmp_path, script):
+    (shims / "cargo").write_text('#!/bin/sh\n[ "$1" = --version ]\n')
+    done = bash(f'tools/{script} "$1"', sys.executable, env={**os.environ, "CARGO_TARGET_DIR": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (77, "skipped: the crates that are used cannot be downloaded\n")
+
+
 def test_documentation_is_skipped_without_git(shims, tmp_path):
     """And in a folder that git does not know, as an unpacked archive."""
     script = "tools/check-docs"
