@@ -313,7 +313,6 @@ def test_an_interrupt_ends_the_wait():
         """
         import os, signal, sys, threading, time
         import numpy, tenon
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
         boxes = tenon.load(sys.argv[1])
         box = boxes.Box(numpy.ones(1, "float32"))
         thread = threading.Thread(target=box.wait)
@@ -344,7 +343,6 @@ def test_an_interrupted_close_refuses_no_call(kind):
         """
         import os, signal, sys, threading, time
         import numpy, tenon
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
         boxes = tenon.load(sys.argv[1])
         box = getattr(boxes, sys.argv[2])(numpy.ones(1, "float32"))
         results = []

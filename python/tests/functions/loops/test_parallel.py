@@ -258,8 +258,6 @@ def test_the_exit_of_the_interpreter():
 @needs_openmp
 def test_interrupts():
     code = """
-    import signal
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     def say():
         wait_for_bodies()
         print("ready", flush=True)
