@@ -52,13 +52,15 @@ static void test_rounds_once(void **state)
     assert_int_equal(convert_one(TENON_F32, TENON_I64, (UINT64_C(1) << 53) + 1), 0x5a000000);
 }
 
-static void test_overflow_of_floats(void **state)
+static void test_ends_of_floats(void **state)
 {
     (void)state;
     assert_int_equal(from_f64(TENON_F16, 65519.999), 0x7bff);
     assert_int_equal(from_f64(TENON_F16, -65520), 0xfc00);
     assert_int_equal(convert_one(TENON_F16, TENON_F32, 0x477ff000), 0x7c00);
     assert_int_equal(convert_one(TENON_F16, TENON_F32, 0x477fefff), 0x7bff);
+    assert_int_equal(convert_one(TENON_F32, TENON_F16, 0x8001), 0xb3800000); /* subnormal */
+    assert_int_equal(convert_one(TENON_F32, TENON_F16, 0x03ff), 0x387fc000);
     assert_int_equal(convert_one(TENON_BF16, TENON_F32, 0x7f7fffff), 0x7f80);
     assert_int_equal(convert_one(TENON_BF16, TENON_F32, 0x7f800001) & 0x7fff, 0x7fc0); /* still NaN */
     assert_int_equal(from_f64(e4m3fn, 464), 0x7e);
@@ -199,7 +201,7 @@ static void test_levels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds_once), cmocka_unit_test(test_overflow_of_floats),
+        cmocka_unit_test(test_rounds_once), cmocka_unit_test(test_ends_of_floats),
         cmocka_unit_test(test_to_integers), cmocka_unit_test(test_to_bools),
         cmocka_unit_test(test_lines),       cmocka_unit_test(test_complex),
         cmocka_unit_test(test_levels),      cmocka_unit_test(test_nothing_is_alive),
