@@ -412,8 +412,12 @@ class _Sender:
     def _wait(self) -> None:
         """At the end of a worker: wait until its descriptors are fetched, but not for long, nor if its parent has ended."""
         parent, end = parent_process(), time.monotonic() + self._SECONDS
-        while self._waiting and parent is not None and parent.is_alive() and time.monotonic() < end:
+        while self._is_asked() and parent is not None and parent.is_alive() and time.monotonic() < end:
             time.sleep(0.001)
+
+    def _is_asked(self) -> bool:
+        with self._lock:  # the thread keeps it until it has sent a descriptor that is no longer waiting
+            return bool(self._waiting)
 
 
 def _is_gone(destination: _Destination) -> bool:

@@ -1,6 +1,7 @@
 """What the processes of test_shared_processes.py run. They start faster without NumPy."""
 
 import os
+import socket
 import time
 
 import tenon
@@ -38,6 +39,17 @@ def create(size, start=0):
 
 
 def put_and_end(queue, size):
+    queue.put(create(size))
+
+
+def put_and_end_slowly(queue, size):
+    send = socket.send_fds
+
+    def send_later(*arguments):
+        time.sleep(0.2)
+        return send(*arguments)
+
+    socket.send_fds = send_later
     queue.put(create(size))
 
 

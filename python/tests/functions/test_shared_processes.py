@@ -395,6 +395,14 @@ def test_a_worker_that_ends_at_once(context):
         assert end(process) == 0
 
 
+def test_a_worker_that_ends_while_its_tensor_is_sent():
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = started(context, workers.put_and_end_slowly, queue, 4)
+    assert workers.values(queue.get(timeout=SECONDS)) == [0, 1, 2, 3]
+    assert end(process) == 0
+
+
 def test_a_worker_that_ends_before_its_tensor_is_received():
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
