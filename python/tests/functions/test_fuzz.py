@@ -1,6 +1,7 @@
 """Random producers and calls from bytes (python/tests/fuzz): saved inputs, and some thousands from fixed seeds."""
 
 import os
+import sys
 
 import pytest
 from building import ROOT, run_python
@@ -32,6 +33,21 @@ def run(first, last):
 def test_saved_inputs_and_random_ones():
     count = 3000 * int(os.environ.get("TENON_LONGER", "1"))
     assert run(0, count) == count + len(list((FUZZ / "corpus").iterdir()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits it")
+def test_a_damaged_pickle_gets_little_memory():
+    """This one has an object with the number 2^28."""
+    code = f"""
+    import sys
+    sys.path.insert(0, {str(FUZZ)!r})
+    import structured
+    try:
+        structured.unpickle(b"\\x80\\x04Nr\\0\\0\\0\\x10.")
+    except MemoryError:
+        print("refused")
+    """
+    assert run_python(code, env={**os.environ, "TENON_WITHOUT": "torch jax tensorflow"}) == "refused\n"
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@
 producer's deleter runs exactly once. The memory that producers describe exists, but what they say about it is arbitrary, so that
 elements are read only of tensors whose extent is inside it."""
 
+import contextlib
 import ctypes
 import gc
 import io
@@ -181,13 +182,37 @@ class Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name}")
 
 
+@contextlib.contextmanager
+def little_memory():
+    """No more than 2 GB. The memo of the unpickler has a place for each index up to the largest, and an allocator that reserves
+    nothing gives it dozens of gigabytes."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + 2**31
+    resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(soft, limit), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def unpickle(data):
+    with little_memory():
+        return Unpickler(io.BytesIO(data)).load()
+
+
 def read_damaged(source, data):
     """Read a pickle in which some bytes were changed, and use what comes out."""
     data = bytearray(data)
     for _ in range(source.below(4)):
         data[source.below(len(data))] = source.byte()
     try:
-        read = Unpickler(io.BytesIO(data)).load()
+        read = unpickle(data)
         if isinstance(read, tenon.Tensor) and is_small(read):
             read.tolist()
     except (*ALLOWED, pickle.UnpicklingError, EOFError, LookupError):
