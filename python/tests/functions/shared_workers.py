@@ -53,6 +53,14 @@ def put_and_end_slowly(queue, size):
     queue.put(create(size))
 
 
+def put_and_wait(queue, size):
+    """Wait for the receiver as long as a busy machine needs."""
+    from tenon import _shared_multiprocessing
+
+    _shared_multiprocessing._Sender._SECONDS = 600
+    put_and_end(queue, size)
+
+
 def put_and_die(queue, size):
     queue.put(create(size))
     queue.close()

@@ -390,7 +390,7 @@ def test_a_worker_that_ends_at_once(context):
     """It waits until its tensor has been received."""
     for _ in range(5 if context.get_start_method() == "fork" else 1):
         queue = context.Queue()
-        process = started(context, workers.put_and_end, queue, 4)
+        process = started(context, workers.put_and_wait, queue, 4)
         assert workers.values(queue.get(timeout=SECONDS)) == [0, 1, 2, 3]
         assert end(process) == 0
 
