@@ -80,6 +80,10 @@ static void test_to_integers(void **state)
     assert_int_equal(from_f64(TENON_I8, 127.9), 127);
     assert_int_equal(from_f64(TENON_I8, -1000), 0x80);
     assert_int_equal(from_f64(TENON_U8, -0.9), 0);
+    assert_int_equal(from_f64(TENON_U8, 254.9), 254);
+    assert_int_equal(from_f64(TENON_U8, 300), 255);
+    assert_int_equal(from_f64(TENON_U16, 70000), 65535);
+    assert_int_equal(from_f64(TENON_U32, 4e9), 4000000000);
     assert_int_equal(from_f64(TENON_U64, 1e30), UINT64_MAX);
     assert_int_equal(from_f64(TENON_I64, 0x1p63), INT64_MAX);
     assert_int_equal(from_f64(TENON_I64, NAN), 0);

@@ -298,12 +298,44 @@ static void test_overlaps(void **state)
     refuses(&dst.view, &src.view, TENON_EOVERLAP, "tenon_copy(): argument 'src'");
 }
 
+/* Transposed copies of every small size, some of which are made in squares of 16 bytes: nothing else is written. */
+static void test_transposed(void **state)
+{
+    (void)state;
+    enum { MOST = 40, GUARD = 64 };
+    const tenon_dtype dtypes[] = {TENON_U8, TENON_U16, TENON_U32, TENON_U64};
+    const int64_t columns[] = {1, 2, 7, 16, 17, MOST};
+    static unsigned char from[MOST * MOST * 8], to[GUARD + sizeof from + GUARD];
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (unsigned char)(i * 7 + i / 251);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        const size_t item = (size_t)1 << d;
+        for (int64_t rows = 1; rows <= MOST; rows++) {
+            for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+                const int64_t n = columns[c];
+                roomy_view dst, src;
+                memset(to, 0xaa, sizeof to);
+                view_of(&src, from, dtypes[d], 2, DIMS(n, rows), DIMS(1, MOST));
+                view_of(&dst, to + GUARD, dtypes[d], 2, DIMS(n, rows), NULL);
+                OK(tenon_copy(&dst.view, &src.view, &err));
+                for (int64_t k = 0; k < n; k++)
+                    for (int64_t i = 0; i < rows; i++)
+                        assert_memory_equal(to + GUARD + (size_t)(k * rows + i) * item,
+                                            from + (size_t)(i * MOST + k) * item, item);
+                for (size_t i = 0; i < GUARD; i++)
+                    assert_true(to[i] == 0xaa && to[GUARD + (size_t)(n * rows) * item + i] == 0xaa);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_layouts),
         cmocka_unit_test(test_orders_of_dimensions),
         cmocka_unit_test(test_64_dimensions),
+        cmocka_unit_test(test_transposed),
         cmocka_unit_test(test_packed_values),
         cmocka_unit_test(test_empty_views),
         cmocka_unit_test(test_onto_itself),
