@@ -199,6 +199,8 @@ static void test_bytes_and_what_is_written(void **state)
     done(&c);
     fits(&c, "f(x: f32[n], b: bytes)", ARGS(x, bytes_value(data, 16)));
     done(&c);
+    fits(&c, "f(b: bytes, x: f32[4]? rw)", ARGS(bytes_value(data, 16), NONE));
+    done(&c);
     fits(&c, "f(x: f32[n] rw alias, b: bytes)", ARGS(x, bytes_value(data, 16)));
     done(&c);
     misfit(list, ARGS(bytes_value((char *)data + 31, 1), xs), TENON_EOVERLAP,

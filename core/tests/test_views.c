@@ -99,6 +99,10 @@ static void test_slice(void **state)
     GIVES(t, tenon_tensor_slice(t, 1, -3, -1, 1, &v, &err), 2, DIMS(4, 2), DIMS(10, 1), 28);
     GIVES(t, tenon_tensor_slice(t, 1, -1, -3, -1, &v, &err), 2, DIMS(4, 2), DIMS(10, -1), 36);
     tenon_tensor_release(t);
+    t = tensor_of(TENON_F32, 2, DIMS(2, 1), NULL);
+    GIVES(t, tenon_tensor_slice(t, 0, 1, 2, 1, &v, &err), 2, DIMS(1, 1), DIMS(1, 1), 4);
+    GIVES(t, tenon_tensor_slice(t, 1, none, none, -1, &v, &err), 2, DIMS(2, 1), DIMS(1, -1), 0);
+    tenon_tensor_release(t);
 }
 
 static void test_slices_beyond_the_end_are_cut(void **state)
