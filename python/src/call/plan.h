@@ -108,7 +108,7 @@ static bool tenon__py_plan_value(tenon__py_frame *f, int32_t i, PyObject *object
 /* The self of a method, which is its first argument. */
 TENON__PY_INLINE bool tenon__py_plan_self(const tenon__py_frame *f)
 {
-    const PyObject *object = f->argument_objects[0];
+    PyObject *object = f->argument_objects[0];
     tenon_value *value = &f->base.args[0];
     value->kind = TENON_KIND_HANDLE;
     value->flags = 0;
