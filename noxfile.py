@@ -152,6 +152,7 @@ def yield_rarely(session):
     if sys.platform != "linux":
         return
     library = (ROOT / BUILD / "yield_rarely.so").resolve()
+    library.parent.mkdir(parents=True, exist_ok=True)
     source = library.with_suffix(".c")
     source.write_text("""
 #define _GNU_SOURCE

@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "functions")]
 
 from building import build, tenon  # noqa: E402
+from waiting import together  # noqa: E402, F401
 
 FUNCTIONS = HERE.parent / "functions"
 SOURCES = {
